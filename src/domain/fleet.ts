@@ -1,0 +1,49 @@
+/**
+ * What is known of all backends, as an immutable snapshot: the only form in which routing and admission see them.
+ */
+import type { Engine } from './names.ts';
+
+export type BackendHealth =
+  /** not probed yet */
+  | 'unknown'
+  /** answers */
+  | 'up'
+  /** answers, its model is still loading */
+  | 'loading'
+  /** finishes what runs, takes nothing new */
+  | 'draining'
+  /** refuses, resets, or its engine is dead */
+  | 'down'
+  /** answers 401/403 to probes: key missing or wrong in the config */
+  | 'auth';
+
+export interface BackendView {
+  /** Stable short name, from the config or host:port. Unique. */
+  readonly name: string;
+  /** Origin plus optional path prefix, no trailing slash. */
+  readonly url: string;
+  readonly engine: Engine;
+  /** False until a probe or the config told the engine. */
+  readonly engineKnown: boolean;
+  readonly version?: string;
+  readonly health: BackendHealth;
+  /** Monotonic ms of the last change of `health`. */
+  readonly healthSinceMs: number;
+  /** Model ids that it serves; empty means: not known, serves anything. */
+  readonly models: readonly string[];
+  /** Jobs that it can start at once (llama-server: slots; else a configured limit); undefined: no limit. */
+  readonly slots?: number;
+  /** Slots that may still be busy with an abandoned request (R10). */
+  readonly ghostSlots: number;
+  /** Longest context of one slot, in tokens, if known. */
+  readonly contextTokens?: number;
+  /** KV block size in tokens, if known. */
+  readonly blockTokens?: number;
+  /** Things missing there that cost the user something, each with its remedy. */
+  readonly advice: readonly string[];
+}
+
+export interface FleetSnapshot {
+  readonly atMs: number;
+  readonly backends: readonly BackendView[];
+}

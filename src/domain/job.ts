@@ -1,0 +1,52 @@
+/**
+ * One classified request: what it asks for, without its bytes. Plain data, so that it may cross a process border
+ * to the owner of fleet and queues. Holds no prompt text and no key.
+ */
+import type { EndpointKind, Lane, StreamFormat } from './names.ts';
+
+/** A change of the request body inside one byte span: `[start, end)` of the received body is replaced by `text`. */
+export interface BodyEdit {
+  readonly start: number;
+  readonly end: number;
+  readonly text: string;
+}
+
+/** What the body said about streamed usage, with the spans that a splice needs. Offsets are bytes into the received body. */
+export interface UsageAsk {
+  /** The client itself asked for `stream_options.include_usage: true`. */
+  readonly byClient: boolean;
+  /** Edit that makes the engine report usage; absent when nothing must change or nothing can be spliced safely. */
+  readonly edit?: BodyEdit;
+}
+
+export interface Job {
+  readonly requestId: string;
+  readonly endpoint: EndpointKind;
+  readonly method: string;
+  /** Path with query, exactly as received. */
+  readonly target: string;
+  /** Format in which a streamed answer to this endpoint speaks. */
+  readonly format: StreamFormat;
+  /** Takes an engine slot and yields tokens. */
+  readonly generates: boolean;
+  /** Model as the client named it; absent when not named or not readable. At most 512 characters. */
+  readonly model?: string;
+  /** Byte span of the `model` value (quotes included) in the received body, for an alias splice. */
+  readonly modelSpan?: { readonly start: number; readonly end: number };
+  /** True only for a literal JSON `true`; the answer's content type decides in the end (Ollama defaults to true). */
+  readonly stream: boolean;
+  /** Parallel choices asked for (`n`), 1 unless stated; engine slots taken = choices × prompts. */
+  readonly choices: number;
+  /** Upper bound on output tokens if the client gave one. */
+  readonly maxOutputTokens?: number;
+  /** Bytes of request body (0 without one). A prompt token is about 4 bytes of it. */
+  readonly bodyBytes: number;
+  /** False when the body was not readable as one JSON object: forwarded untouched, nothing is known of it. */
+  readonly readable: boolean;
+  readonly lane: Lane;
+  readonly usage: UsageAsk;
+  /** `previous_response_id`, a response id in the path, or a conversation id: must go where it began. */
+  readonly stickyKey?: string;
+  /** The answer is to be read for tokens and counts, so `Accept-Encoding` is withheld upstream. */
+  readonly measured: boolean;
+}
