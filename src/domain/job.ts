@@ -17,6 +17,8 @@ export interface UsageAsk {
   readonly byClient: boolean;
   /** Edit that makes the engine report usage; absent when nothing must change or nothing can be spliced safely. */
   readonly edit?: BodyEdit;
+  /** `stream_options` stood there without `include_usage`: vLLM takes that for true, other engines for false. */
+  readonly unstated?: true;
 }
 
 export interface Job {
@@ -31,8 +33,10 @@ export interface Job {
   readonly generates: boolean;
   /** Model as the client named it; absent when not named or not readable. At most 512 characters. */
   readonly model?: string;
-  /** Byte span of the `model` value (quotes included) in the received body, for an alias splice. */
-  readonly modelSpan?: { readonly start: number; readonly end: number };
+  /** Byte span of the `model` value in the received body, for an alias splice: quotes included, unless `raw` (a form part). */
+  readonly modelSpan?: { readonly start: number; readonly end: number; readonly raw?: true };
+  /** A form whose file began before a `model` part came: one may still follow in what wasn't read (C119). */
+  readonly modelUnread?: true;
   /** True only for a literal JSON `true`; the answer's content type decides in the end (Ollama defaults to true). */
   readonly stream: boolean;
   /** Parallel choices asked for (`n`), 1 unless stated; engine slots taken = choices × prompts. */

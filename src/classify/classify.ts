@@ -1,0 +1,129 @@
+/**
+ * Bytes and headers → Job, or a refusal: what a request asks for, without touching it. Pure.
+ * What warmlane and a backend could understand differently is refused (a key twice, a closed route by another
+ * spelling) or counts as unknown (a body that isn't one JSON object is forwarded as it is).
+ */
+import type { Job } from '../domain/job.ts';
+import type { Refusal } from '../domain/refusal.ts';
+import { isRefusal } from '../domain/refusal.ts';
+import type { JsonScanResult } from '../platform/json-scan.ts';
+import { readJsonString } from '../platform/json-value.ts';
+import type { MultipartFields } from '../platform/multipart-scan.ts';
+import { findEndpoint, type Endpoint } from './endpoint-table.ts';
+import { readCounts } from './read-counts.ts';
+import { duplicateKey, routeClosed } from './refusals.ts';
+import { queryValue, splitTarget } from './request-path.ts';
+import type { ClassifySettings } from './settings.ts';
+import { readStickyKey } from './sticky-key.ts';
+import { readUsageAsk } from './usage-ask.ts';
+import { keysRead } from './wanted-keys.ts';
+
+export interface ClassifyHead {
+  readonly requestId: string;
+  readonly method: string;
+  readonly target: string;
+  header(name: string): string | undefined;
+}
+
+export interface ClassifyBody {
+  /** Length of the body as far as it is known, 0 without one. */
+  readonly bytes: number;
+  readonly scan?: JsonScanResult;
+  readonly multipart?: MultipartFields;
+}
+
+const maxModelChars = 512;
+
+export function classify(head: ClassifyHead, body: ClassifyBody, settings: ClassifySettings): Job | Refusal {
+  const found = findEndpoint(head.method, head.target);
+  const { control } = found;
+  if (control !== undefined && !settings.openRoutes.includes(control)) return routeClosed(control);
+
+  const scan = body.scan?.readable ? body.scan : undefined;
+  const endpoint = found.reads === 'invocations' ? resolveInvocation(found, scan) : found;
+  const keys = keysRead(found.reads);
+  const duplicate = scan?.duplicates.find((key) => keys.has(key)) ?? body.multipart?.duplicates[0];
+  if (duplicate !== undefined) return duplicateKey(duplicate);
+
+  const { query } = splitTarget(head.target);
+  const stream = asksForStream(endpoint, { scan, multipart: body.multipart, query });
+  const takesUsageAsk = scan !== undefined && (endpoint.format === 'chat' || endpoint.format === 'completions');
+  const usage = takesUsageAsk ? readUsageAsk(scan, stream) : { byClient: false };
+  if (isRefusal(usage)) return usage;
+  const stickyKey = readStickyKey({ endpoint, query, scan, conversationHeader: head.header('x-conversation-id') });
+
+  return {
+    requestId: head.requestId,
+    endpoint: endpoint.kind,
+    method: head.method,
+    target: head.target,
+    format: endpoint.format,
+    generates: endpoint.generates,
+    stream,
+    ...(scan === undefined ? { choices: 1 } : readCounts(scan, endpoint.reads, keys)),
+    ...readModel(endpoint, { body, scan, query, method: head.method }),
+    bodyBytes: body.bytes,
+    readable: scan !== undefined,
+    lane: 'online',
+    usage,
+    ...(stickyKey === undefined ? {} : { stickyKey }),
+    measured: endpoint.measured,
+  };
+}
+
+/** `/invocations` takes several kinds of body: its keys tell which, as vLLM decides it. */
+function resolveInvocation(endpoint: Endpoint, scan: JsonScanResult | undefined): Endpoint {
+  if (scan?.fields.has('messages')) return { ...endpoint, kind: 'chat', format: 'chat', reads: 'chat' };
+  if (scan?.fields.has('prompt'))
+    return { ...endpoint, kind: 'completions', format: 'completions', reads: 'completions' };
+  return endpoint;
+}
+
+interface StreamSources {
+  readonly scan: JsonScanResult | undefined;
+  readonly multipart: MultipartFields | undefined;
+  readonly query: string;
+}
+
+/** A literal `true` only: what else an engine may take for true (`1`, `"true"`) shows in the answer's content type. */
+function asksForStream(endpoint: Endpoint, { scan, multipart, query }: StreamSources): boolean {
+  if (endpoint.streams === 'always') return true;
+  if (endpoint.kind === 'responses' && endpoint.pathId !== undefined) return queryValue(query, 'stream') === 'true';
+  if (!keysRead(endpoint.reads).has('stream')) return multipart?.stream?.value === 'true';
+  const asked = scan?.fields.get('stream')?.kind;
+  if (endpoint.streams === 'unless_refused' && scan !== undefined && (asked === undefined || asked === 'null'))
+    return true;
+  return asked === 'true';
+}
+
+interface ModelSources {
+  readonly body: ClassifyBody;
+  readonly scan: JsonScanResult | undefined;
+  readonly query: string;
+  readonly method: string;
+}
+
+/** The model and where its name stands; a name that is no string, empty or too long counts as none. */
+function readModel(
+  endpoint: Endpoint,
+  { body, scan, query, method }: ModelSources,
+): Pick<Job, 'model' | 'modelSpan' | 'modelUnread'> {
+  const { multipart } = body;
+  if (multipart !== undefined) {
+    const field = multipart.model;
+    if (field === undefined) return multipart.fileBegan && !multipart.closed ? { modelUnread: true } : {};
+    const { start, end, value } = field;
+    return isModelName(value) ? { model: value, modelSpan: { start, end, raw: true } } : {};
+  }
+  const field = keysRead(endpoint.reads).has('model') ? scan?.fields.get('model') : undefined;
+  const named = readJsonString(field);
+  if (field !== undefined && isModelName(named))
+    return { model: named, modelSpan: { start: field.start, end: field.end } };
+  // llama-server's router and WebSocket routes name it in the query of a GET.
+  const elsewhere = endpoint.pathModel ?? (method === 'GET' ? queryValue(query, 'model') : undefined);
+  return isModelName(elsewhere) ? { model: elsewhere } : {};
+}
+
+function isModelName(name: string | undefined): name is string {
+  return name !== undefined && name !== '' && name.length <= maxModelChars;
+}

@@ -1,0 +1,77 @@
+/**
+ * The few permitted changes of a request body, each inside its byte span: usage asked for, a model alias replaced.
+ * Decides which of them a backend gets, and applies them without copying or parsing the rest. Pure.
+ */
+import type { BodyEdit, Job } from '../domain/job.ts';
+import type { Engine } from '../domain/names.ts';
+
+export interface EditOptions {
+  readonly engine: Engine;
+  readonly usageMode: 'ask' | 'passive';
+  /** alias → model name that the backend knows */
+  readonly aliases: Readonly<Record<string, string>>;
+}
+
+export interface EditPlan {
+  /** In order of their places, not overlapping. */
+  readonly edits: readonly BodyEdit[];
+  /** The engine will report usage that the client did not ask for: it is taken out of the stream again. */
+  readonly stripUsage: boolean;
+}
+
+export function planEdits(job: Job, { engine, usageMode, aliases }: EditOptions): EditPlan {
+  const usage = usageMode === 'ask' ? usageEdit(job, engine) : undefined;
+  const alias = aliasEdit(job, aliases);
+  const edits = [usage, alias].filter((edit) => edit !== undefined).toSorted((a, b) => a.start - b.start);
+  return { edits, stripUsage: usage !== undefined };
+}
+
+/** Only vLLM and SGLang report nothing unasked and do no harm when asked (decision 3). */
+function usageEdit(job: Job, engine: Engine): BodyEdit | undefined {
+  if (engine !== 'vllm' && engine !== 'sglang') return undefined;
+  // vLLM reports by itself here, and the client of a direct request would see it too.
+  if (engine === 'vllm' && job.usage.unstated) return undefined;
+  return job.usage.edit;
+}
+
+function aliasEdit({ model, modelSpan }: Job, aliases: Readonly<Record<string, string>>): BodyEdit | undefined {
+  if (model === undefined || modelSpan === undefined || !Object.hasOwn(aliases, model)) return undefined;
+  const name = aliases[model];
+  if (name === undefined || name === model) return undefined;
+  return { start: modelSpan.start, end: modelSpan.end, text: modelSpan.raw ? name : JSON.stringify(name) };
+}
+
+/**
+ * The body with each edit's span replaced; untouched bytes are views of the given chunks.
+ * Throws if edits overlap, are out of order or lie outside the body: they were planned for another one.
+ */
+export function applyEdits(
+  chunks: readonly Buffer[],
+  edits: readonly BodyEdit[],
+): { readonly chunks: readonly Buffer[]; readonly bytes: number } {
+  const bytes = chunks.reduce((sum, chunk) => sum + chunk.length, 0);
+  const slices: Buffer[] = [];
+  let done = 0;
+  for (const { start, end, text } of edits) {
+    if (start < done || end < start || end > bytes) throw new RangeError(`body edit [${start}, ${end}) does not fit`);
+    slices.push(...slice(chunks, done, start), Buffer.from(text));
+    done = end;
+  }
+  if (edits.length === 0) return { chunks, bytes };
+  slices.push(...slice(chunks, done, bytes));
+  const edited = slices.filter((piece) => piece.length > 0);
+  return { chunks: edited, bytes: edited.reduce((sum, piece) => sum + piece.length, 0) };
+}
+
+/** Views of the bytes `[from, to)` of all chunks together. */
+function slice(chunks: readonly Buffer[], from: number, to: number): Buffer[] {
+  const views: Buffer[] = [];
+  let base = 0;
+  for (const chunk of chunks) {
+    const begin = Math.max(from - base, 0);
+    const end = Math.min(to - base, chunk.length);
+    if (begin < end) views.push(chunk.subarray(begin, end));
+    base += chunk.length;
+  }
+  return views;
+}

@@ -1,0 +1,313 @@
+/**
+ * Walks JSON text as it arrives: checks its grammar and reports the keys and values of the outermost object.
+ * One pass, no recursion, any cut; the inside of strings is skipped with a native search and not checked
+ * (escapes, control characters and UTF-8 there are the backend's matter). `NaN`, `Infinity` and `-Infinity`
+ * pass as numbers, as Python's reader takes them. Keeps no byte: `json-scan.ts` keeps what it wants.
+ */
+import { createJsonNesting, type JsonNesting } from './json-nesting.ts';
+import { Digits, isNumber, nextDigits } from './json-number.ts';
+import { findStringEnd, openEscape } from './json-string.ts';
+
+export type JsonKind = 'object' | 'array' | 'string' | 'number' | 'true' | 'false' | 'null';
+
+/** Told of the outermost object's members. Every `at` is an index into the chunk being pushed. */
+export interface JsonSink {
+  objectBegin(at: number): void;
+  /** Opening quote of a key. */
+  keyBegin(at: number): void;
+  /** Closing quote of that key. Returns a problem if the key can't be read. */
+  keyEnd(at: number): string | undefined;
+  /** First byte of the value that belongs to the last key. */
+  valueBegin(kind: JsonKind, at: number): void;
+  /**
+   * One past the value's last byte; may be 0 when the value ended with the chunk before.
+   * @param elements how many the value has itself, if it is an array, and how many of them are numbers
+   */
+  valueEnd(at: number, elements: number, numbers: number): void;
+}
+
+export interface JsonWalk {
+  push(chunk: Buffer): void;
+  /** No more bytes. Returns what is wrong with the text, or undefined. */
+  end(): string | undefined;
+}
+
+/** Deeper nesting is refused; engines give up far earlier. */
+const maxDepth = 1_048_576;
+
+const Expect = {
+  start: 0,
+  keyOrClose: 1,
+  key: 2,
+  colon: 3,
+  value: 4,
+  valueOrClose: 5,
+  commaOrClose: 6,
+  end: 7,
+} as const;
+const Mode = { structure: 0, string: 1, number: 2, literal: 3, failed: 4 } as const;
+
+interface WalkState {
+  readonly sink: JsonSink;
+  readonly nesting: JsonNesting;
+  expect: number;
+  mode: number;
+  /** Open containers. */
+  depth: number;
+  /** The innermost of them is an object. */
+  inObject: boolean;
+  /** Counted in the outermost object's current value. */
+  elements: number;
+  numbers: number;
+  inKey: boolean;
+  /** The string's last chunk ended in an odd run of backslashes. */
+  escaped: boolean;
+  numberState: number;
+  literal: Buffer;
+  literalAt: number;
+  /** Bytes of the chunks before this one. */
+  base: number;
+  problem: string | undefined;
+}
+
+export function createJsonWalk(sink: JsonSink): JsonWalk {
+  const walk: WalkState = {
+    sink,
+    nesting: createJsonNesting(maxDepth),
+    expect: Expect.start,
+    mode: Mode.structure,
+    depth: 0,
+    inObject: false,
+    elements: 0,
+    numbers: 0,
+    inKey: false,
+    escaped: false,
+    numberState: 0,
+    literal: literals.null,
+    literalAt: 0,
+    base: 0,
+    problem: undefined,
+  };
+  return {
+    push(chunk) {
+      let at = 0;
+      while (at < chunk.length) {
+        if (walk.mode === Mode.structure) at = readStructure(walk, chunk, at);
+        else if (walk.mode === Mode.string) at = skipString(walk, chunk, at);
+        else if (walk.mode === Mode.number) at = skipNumber(walk, chunk, at);
+        else if (walk.mode === Mode.literal) at = matchLiteral(walk, chunk, at);
+        else break;
+      }
+      walk.base += chunk.length;
+    },
+    end() {
+      if (walk.problem !== undefined) return walk.problem;
+      if (walk.expect === Expect.end) return undefined;
+      return walk.expect === Expect.start ? 'no JSON object' : 'ends too early';
+    },
+  };
+}
+
+/** An index past every chunk: the walk stops reading. */
+const stopped = Number.MAX_SAFE_INTEGER;
+
+function fail(walk: WalkState, at: number, what: string): number {
+  walk.problem = `${what} at byte ${walk.base + at}`;
+  walk.mode = Mode.failed;
+  return stopped;
+}
+
+function readStructure(walk: WalkState, chunk: Buffer, from: number): number {
+  let at = from;
+  while (at < chunk.length && walk.mode === Mode.structure) {
+    switch (chunk[at]) {
+      case 0x20:
+      case 0x0a:
+      case 0x0d:
+      case 0x09:
+        at += 1;
+        break;
+      case 0x22:
+        at = openString(walk, at);
+        if (at < chunk.length) at = skipString(walk, chunk, at);
+        break;
+      case 0x2c: // ,
+        if (walk.expect !== Expect.commaOrClose) return fail(walk, at, 'unexpected comma');
+        walk.expect = walk.inObject ? Expect.key : Expect.value;
+        at += 1;
+        break;
+      case 0x3a: // :
+        if (walk.expect !== Expect.colon) return fail(walk, at, 'unexpected colon');
+        walk.expect = Expect.value;
+        at += 1;
+        break;
+      case 0x7b:
+        at = openContainer(walk, true, at);
+        break;
+      case 0x5b:
+        at = openContainer(walk, false, at);
+        break;
+      case 0x7d:
+        at = closeContainer(walk, true, at);
+        break;
+      case 0x5d:
+        at = closeContainer(walk, false, at);
+        break;
+      default:
+        at = openScalar(walk, chunk, at);
+    }
+  }
+  return at;
+}
+
+function beginValue(walk: WalkState, kind: JsonKind, at: number): void {
+  if (walk.depth > 2) return;
+  if (walk.depth === 2) {
+    walk.elements += 1;
+    if (kind === 'number') walk.numbers += 1;
+    return;
+  }
+  walk.elements = 0;
+  walk.numbers = 0;
+  walk.sink.valueBegin(kind, at);
+}
+
+function endValue(walk: WalkState, at: number): void {
+  walk.expect = Expect.commaOrClose;
+  walk.mode = Mode.structure;
+  if (walk.depth === 1) walk.sink.valueEnd(at, walk.elements, walk.numbers);
+}
+
+function openContainer(walk: WalkState, isObject: boolean, at: number): number {
+  if (walk.expect === Expect.start) {
+    if (!isObject) return fail(walk, at, 'not an object');
+    walk.sink.objectBegin(at);
+  } else if (walk.expect === Expect.value || walk.expect === Expect.valueOrClose) {
+    beginValue(walk, isObject ? 'object' : 'array', at);
+  } else {
+    return fail(walk, at, 'unexpected bracket');
+  }
+  if (!walk.nesting.enter(isObject)) return fail(walk, at, 'nested too deeply');
+  walk.depth += 1;
+  walk.inObject = isObject;
+  walk.expect = isObject ? Expect.keyOrClose : Expect.valueOrClose;
+  return at + 1;
+}
+
+function closeContainer(walk: WalkState, isObject: boolean, at: number): number {
+  const closes =
+    walk.expect === Expect.commaOrClose || walk.expect === (isObject ? Expect.keyOrClose : Expect.valueOrClose);
+  if (!closes || walk.inObject !== isObject) return fail(walk, at, 'unexpected bracket');
+  walk.inObject = walk.nesting.leave();
+  walk.depth -= 1;
+  if (walk.depth === 0) walk.expect = Expect.end;
+  else endValue(walk, at + 1);
+  return at + 1;
+}
+
+function openString(walk: WalkState, at: number): number {
+  if (walk.expect === Expect.key || walk.expect === Expect.keyOrClose) {
+    walk.inKey = true;
+    if (walk.depth === 1) walk.sink.keyBegin(at);
+  } else if (walk.expect === Expect.value || walk.expect === Expect.valueOrClose) {
+    walk.inKey = false;
+    beginValue(walk, 'string', at);
+  } else {
+    return fail(walk, at, 'unexpected string');
+  }
+  walk.mode = Mode.string;
+  walk.escaped = false;
+  return at + 1;
+}
+
+function skipString(walk: WalkState, chunk: Buffer, from: number): number {
+  const end = findStringEnd(chunk, from, walk.escaped);
+  if (end >= 0) return closeString(walk, end);
+  walk.escaped = end === openEscape;
+  return chunk.length;
+}
+
+function closeString(walk: WalkState, quote: number): number {
+  if (!walk.inKey) {
+    endValue(walk, quote + 1);
+    return quote + 1;
+  }
+  walk.expect = Expect.colon;
+  walk.mode = Mode.structure;
+  if (walk.depth === 1) {
+    const problem = walk.sink.keyEnd(quote);
+    if (problem !== undefined) return fail(walk, quote, problem);
+  }
+  return quote + 1;
+}
+
+const literals = {
+  true: Buffer.from('true'),
+  false: Buffer.from('false'),
+  null: Buffer.from('null'),
+  nan: Buffer.from('NaN'),
+  infinity: Buffer.from('Infinity'),
+} as const;
+
+function openScalar(walk: WalkState, chunk: Buffer, at: number): number {
+  const byte = chunk[at];
+  if (walk.expect !== Expect.value && walk.expect !== Expect.valueOrClose) return fail(walk, at, 'unexpected byte');
+  if (byte !== undefined && byte > 0x30 && byte <= 0x39) return openNumber(walk, Digits.whole, chunk, at);
+  if (byte === 0x2d) return openNumber(walk, Digits.minus, chunk, at);
+  if (byte === 0x30) return openNumber(walk, Digits.zero, chunk, at);
+  if (byte === 0x74) return openLiteral(walk, 'true', literals.true, at);
+  if (byte === 0x66) return openLiteral(walk, 'false', literals.false, at);
+  if (byte === 0x6e) return openLiteral(walk, 'null', literals.null, at);
+  if (byte === 0x4e) return openLiteral(walk, 'number', literals.nan, at);
+  if (byte === 0x49) return openLiteral(walk, 'number', literals.infinity, at);
+  return fail(walk, at, 'unexpected byte');
+}
+
+function openNumber(walk: WalkState, state: number, chunk: Buffer, at: number): number {
+  beginValue(walk, 'number', at);
+  walk.numberState = state;
+  walk.mode = Mode.number;
+  return skipNumber(walk, chunk, at + 1);
+}
+
+function openLiteral(walk: WalkState, kind: JsonKind, literal: Buffer, at: number): number {
+  beginValue(walk, kind, at);
+  walk.literal = literal;
+  walk.literalAt = 1;
+  walk.mode = Mode.literal;
+  return at + 1;
+}
+
+function skipNumber(walk: WalkState, chunk: Buffer, from: number): number {
+  let state = walk.numberState;
+  let at = from;
+  for (; at < chunk.length; at += 1) {
+    const byte = chunk[at] ?? 0;
+    if (state === Digits.whole && byte >= 0x30 && byte <= 0x39) continue;
+    const next = nextDigits(state, byte);
+    if (next < 0) break;
+    state = next;
+  }
+  walk.numberState = state;
+  if (at === chunk.length) return at;
+  if (state === Digits.minus && chunk[at] === 0x49) {
+    walk.literal = literals.infinity;
+    walk.literalAt = 0;
+    walk.mode = Mode.literal;
+    return at;
+  }
+  if (!isNumber(state)) return fail(walk, at, 'malformed number');
+  endValue(walk, at);
+  return at;
+}
+
+function matchLiteral(walk: WalkState, chunk: Buffer, from: number): number {
+  let at = from;
+  while (at < chunk.length && walk.literalAt < walk.literal.length) {
+    if (chunk[at] !== walk.literal[walk.literalAt]) return fail(walk, at, 'unknown word');
+    walk.literalAt += 1;
+    at += 1;
+  }
+  if (walk.literalAt === walk.literal.length) endValue(walk, at);
+  return at;
+}
