@@ -29,6 +29,8 @@ export interface BackendView {
   readonly health: BackendHealth;
   /** Monotonic ms of the last change of `health`. */
   readonly healthSinceMs: number;
+  /** Why, as a short machine word: `refused`, `engine_dead`, `model_loading` … */
+  readonly healthReason?: string;
   /** Model ids that it serves; empty means: not known, serves anything. */
   readonly models: readonly string[];
   /** Jobs that it can start at once (llama-server: slots; else a configured limit); undefined: no limit. */
@@ -39,6 +41,10 @@ export interface BackendView {
   readonly contextTokens?: number;
   /** KV block size in tokens, if known. */
   readonly blockTokens?: number;
+  /** KV cache in tokens, of all its engines together, if known. */
+  readonly kvTokens?: number;
+  /** Requests that the engine says it runs at once, where that isn't slots; for people only. */
+  readonly maxSequences?: number;
   /** Things missing there that cost the user something, each with its remedy. */
   readonly advice: readonly string[];
 }

@@ -1,0 +1,251 @@
+/**
+ * Looks after one backend: runs its rounds of probes one after another, takes in what traffic shows, and keeps its view.
+ * The rules are elsewhere (`health.ts`, `probe-schedule.ts`, `ghosts.ts`); here they are joined to timers and sockets.
+ */
+import type { BackendView } from '../domain/fleet.ts';
+import type { Clock, Timer } from '../platform/clock.ts';
+import type { Log } from '../platform/log.ts';
+import { viewOf } from './backend-view.ts';
+import { boundedAsk } from './detect.ts';
+import type { BackendFacts } from './facts.ts';
+import { createGhosts } from './ghosts.ts';
+import { initialHealth, nextHealth, type FleetSignal, type HealthEvent, type HealthState } from './health.ts';
+import type { ProbeFetch } from './probe-port.ts';
+import { runRound, type RoundResult } from './probe-round.ts';
+import { nextRoundMs, slotsSettleMs } from './probe-schedule.ts';
+import type { BackendSettings, FleetSettings } from './settings.ts';
+
+/** Own permits on a backend: jobs of any kind, and engine slots held by the generating ones. */
+export interface OwnLoad {
+  readonly jobs: number;
+  readonly slots: number;
+}
+
+/** Whether an answer gave usage, and whether that said how many tokens came from the cache. */
+export interface AnswerShape {
+  readonly usage: boolean;
+  readonly cached: boolean;
+}
+
+export interface WatchDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly fetch: ProbeFetch;
+  readonly ownLoad: () => OwnLoad;
+  /** The view is another one now. */
+  readonly changed: () => void;
+  /** The port refuses: told at the first refusal, and at each later one while a stream there is silent. */
+  readonly refused: () => void;
+}
+
+export interface BackendWatch {
+  /** Starts the rounds; resolves after the first one. */
+  start(): Promise<void>;
+  stop(): void;
+  view(): BackendView;
+  report(signal: FleetSignal): void;
+  noteAnswer(shape: AnswerShape): void;
+  watchQuiet(): () => void;
+  holdProbes(): () => void;
+  ghost(slots: number): void;
+}
+
+/** Where `/slots` shows when a ghost is gone this only bounds a mistake; where it doesn't, a CPU's longest batch. */
+const ghostMaxMs = 600_000;
+const unseenGhostMaxMs = 30_000;
+/** So many answers with usage and none with cached tokens: the engine doesn't report them. */
+const cachedMissingAnswers = 3;
+
+export function createBackendWatch(settings: BackendSettings, fleet: FleetSettings, deps: WatchDeps): BackendWatch {
+  const { clock, log } = deps;
+  const ghosts = createGhosts();
+  const stopping = new AbortController();
+  let health = initialHealth(clock.nowMs());
+  let facts: BackendFacts | undefined;
+  let factsMs = -Infinity;
+  /** Facts read before this are of another time. */
+  let outdatedMs = -Infinity;
+  let quiet = 0;
+  let holds = 0;
+  let doubted = false;
+  let threadsFull = false;
+  let answersWithoutCached = 0;
+  let running = false;
+  let lastEndMs = clock.nowMs();
+  let roundTimer: Timer | undefined;
+  let ghostTimer: Timer | undefined;
+  let view = makeView();
+
+  function makeView(): BackendView {
+    const evidence = { threadsFull, cachedMissing: answersWithoutCached >= cachedMissingAnswers };
+    return viewOf(settings, { facts, health, ghostSlots: ghosts.count(), evidence });
+  }
+
+  /** Tells of a change, if what others see did change. */
+  function publish(): void {
+    const next = makeView();
+    if (JSON.stringify(next) === JSON.stringify(view)) return;
+    view = next;
+    deps.changed();
+  }
+
+  function arm(): void {
+    roundTimer?.cancel();
+    if (running || stopping.signal.aborted) return;
+    const youngestGhostMs = ghosts.count() > 0 ? ghosts.youngestMs() : undefined;
+    const dueMs = nextRoundMs(fleet, {
+      lastEndMs,
+      health,
+      quiet: quiet > 0,
+      doubted,
+      held: holds > 0,
+      youngestGhostMs,
+    });
+    roundTimer = clock.timer(Math.max(0, dueMs - clock.nowMs()), () => void round());
+  }
+
+  async function round(): Promise<void> {
+    running = true;
+    doubted = false;
+    roundTimer?.cancel();
+    const startedMs = clock.nowMs();
+    const busy = isBusy();
+    const ask = boundedAsk(deps.fetch, clock, { timeoutMs: fleet.probeTimeoutMs, signal: stopping.signal });
+    const result = await runRound(ask, {
+      health,
+      facts,
+      factsAgeMs: outdatedMs >= factsMs ? Infinity : startedMs - factsMs,
+      wantsSlots: ghosts.count() > 0 && startedMs >= ghosts.youngestMs() + slotsSettleMs,
+      configured: settings.engine,
+    });
+    running = false;
+    if (stopping.signal.aborted) return;
+    lastEndMs = clock.nowMs();
+    takeIn(result, { startedMs, busy: busy || isBusy() });
+    arm();
+  }
+
+  /** Something of ours is there, or may still be. */
+  function isBusy(): boolean {
+    return deps.ownLoad().jobs > 0 || ghosts.count() > 0;
+  }
+
+  function takeIn(result: RoundResult, at: { startedMs: number; busy: boolean }): void {
+    const { startedMs, busy } = at;
+    // One that loads says little of itself: what its predecessor said is the better guess until it is there.
+    if (result.facts !== undefined && !(result.outcome.kind === 'loading' && facts?.engine === result.facts.engine)) {
+      facts = result.facts;
+      factsMs = startedMs;
+    }
+    if (result.busySlots !== undefined) ghosts.seen(result.busySlots, deps.ownLoad().slots, startedMs);
+    const { outcome } = result;
+    const unanswered = outcome.kind === 'failed' && outcome.failure === 'timeout';
+    if (unanswered && busy && facts?.engine === 'llama-server') threadsFull = true;
+    apply({ kind: 'probe', startedMs, outcome, busy });
+  }
+
+  /** Feeds one event to the state machine, and does what follows from the change. */
+  function apply(event: HealthEvent): void {
+    const before = health;
+    health = nextHealth(before, event, clock.nowMs());
+    if (health.health !== before.health) logChange(before, event);
+    if (health.refusing && !before.refusing) forgetProcess();
+    // Back by the word of traffic: it may be another process, so its facts are read anew.
+    const back = health.health === 'up' && before.health !== 'up' && event.kind !== 'probe';
+    if (back && before.health !== 'unknown') outdatedMs = clock.nowMs();
+    if (health !== before || event.kind === 'probe') publish();
+    const refusal =
+      (event.kind === 'probe' && event.outcome.kind === 'failed' && event.outcome.failure === 'refused') ||
+      (event.kind === 'connectFailed' && event.fault === 'refused');
+    if (refusal && (!before.refusing || quiet > 0)) deps.refused();
+  }
+
+  /** What was learned of a process that is gone holds for its successor no more. */
+  function forgetProcess(): void {
+    ghosts.clear();
+    threadsFull = false;
+    answersWithoutCached = 0;
+    armGhosts();
+  }
+
+  function logChange(before: HealthState, event: HealthEvent): void {
+    const fields = {
+      backend: settings.name,
+      from: before.health,
+      to: health.health,
+      reason: health.reason,
+      by: event.kind,
+    };
+    if (health.health === 'up' || health.health === 'loading') log.info('backend health', fields);
+    else log.warn('backend health', fields);
+  }
+
+  function armGhosts(): void {
+    ghostTimer?.cancel();
+    const endMs = ghosts.nextEndMs();
+    if (endMs === undefined || stopping.signal.aborted) return;
+    ghostTimer = clock.timer(endMs - clock.nowMs(), () => {
+      ghosts.expire(clock.nowMs());
+      publish();
+      armGhosts();
+    });
+  }
+
+  /** Counts up now, down once when the returned function is first called. */
+  function counted(add: (delta: number) => void): () => void {
+    let open = true;
+    add(1);
+    return () => {
+      if (!open) return;
+      open = false;
+      add(-1);
+    };
+  }
+
+  return {
+    start: () => (running ? Promise.resolve() : round()),
+    stop() {
+      stopping.abort();
+      roundTimer?.cancel();
+      ghostTimer?.cancel();
+    },
+    view: () => view,
+    report(signal) {
+      const before = health;
+      if (signal.kind === 'changed') outdatedMs = clock.nowMs();
+      if (signal.kind === 'answered' && signal.generates && ghosts.count() > 0) {
+        ghosts.answered(signal.sentMs, facts?.slots);
+        publish();
+      }
+      apply(signal);
+      // What traffic changed is looked into at once.
+      if (health === before && signal.kind !== 'changed') return;
+      doubted = true;
+      arm();
+    },
+    noteAnswer(shape) {
+      if (!shape.usage || (facts?.engine ?? settings.engine) !== 'vllm') return;
+      const before = answersWithoutCached;
+      // One answer with them settles it until the server is another.
+      answersWithoutCached = shape.cached ? -Infinity : Math.min(before + 1, cachedMissingAnswers);
+      if (before !== answersWithoutCached) publish();
+    },
+    watchQuiet: () =>
+      counted((delta) => {
+        quiet += delta;
+        if (quiet === 0 || (quiet === 1 && delta === 1)) arm();
+      }),
+    holdProbes: () =>
+      counted((delta) => {
+        holds += delta;
+        if (holds === 0 || (holds === 1 && delta === 1)) arm();
+      }),
+    ghost(slots) {
+      if (facts?.engine !== 'llama-server') return;
+      ghosts.add(slots, clock.nowMs(), facts.slotsReadable ? ghostMaxMs : unseenGhostMaxMs);
+      publish();
+      arm();
+      armGhosts();
+    },
+  };
+}
