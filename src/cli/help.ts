@@ -1,0 +1,54 @@
+/**
+ * The help text, made of the same tables that the command line is parsed with.
+ */
+import { commands, type FlagInfo, flags } from './args.ts';
+
+const examples: readonly (readonly [string, string])[] = [
+  ['warmlane', 'what answers at a usual place on this machine, else the demo'],
+  ['warmlane --backend http://127.0.0.1:8000', 'one model server, no file'],
+  ['warmlane --config warmlane.yaml', 'everything from a file'],
+  ['warmlane check --config warmlane.yaml', 'is that file right?'],
+];
+
+export function helpText(version: string): string {
+  const lines = [
+    `warmlane ${version}: a streaming reverse proxy for vLLM, llama-server and OpenAI-compatible model servers.`,
+    '',
+    'Usage: warmlane [command] [flags]',
+    '',
+    'Commands',
+    ...aligned(Object.entries(commands)),
+    '',
+    'Flags',
+    ...aligned(Object.entries<FlagInfo>(flags).map(([name, info]) => [flagForm(name, info), info.says])),
+    '',
+    'Environment: each says the same as its flag, and the flag wins; both win over the file.',
+    ...aligned(
+      Object.entries<FlagInfo>(flags).flatMap(([name, info]) =>
+        info.variable === undefined ? [] : [[info.variable, `--${name}${variableNote(name)}`] as const],
+      ),
+    ),
+    '',
+    'Examples',
+    ...aligned(examples),
+    '',
+    'Every key of the file is explained in config/warmlane.example.yaml.',
+    '',
+  ];
+  return lines.join('\n');
+}
+
+function flagForm(name: string, { short, value }: FlagInfo): string {
+  const head = short === undefined ? '    ' : `-${short}, `;
+  return `${head}--${name}${value === undefined ? '' : ` ${value}`}`;
+}
+
+function variableNote(name: string): string {
+  if (name === 'backend') return ', several with commas or blanks between them';
+  return name === 'demo' ? ' when 1 or true' : '';
+}
+
+function aligned(rows: readonly (readonly [string, string])[]): readonly string[] {
+  const width = Math.max(...rows.map(([left]) => left.length));
+  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`);
+}

@@ -1,0 +1,132 @@
+/**
+ * File, environment and flags → one frozen Config, or every problem at once. Flags win over the environment, it over
+ * the file, that over the defaults. The only effects are reading the config file and the PEM files that it names.
+ */
+import { readFileSync, statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import * as v from 'valibot';
+
+import { buildConfig } from './build.ts';
+import type { Config } from './config.ts';
+import { type ConfigFlags, readEnvironment, variables } from './environment.ts';
+import { prepare } from './keys.ts';
+import { originOf, overlay } from './layers.ts';
+import { readPemFiles } from './pem.ts';
+import { type ConfigProblem, inOrder, isSecret, type KeyPath, pathText } from './problem.ts';
+import { type Environment, namesIn, resolveReferences } from './reference.ts';
+import { configFileSchema } from './schema.ts';
+import { readSource, type Source } from './source.ts';
+
+export interface LoadRequest {
+  /** Path of the config file as the user wrote it; else `WARMLANE_CONFIG`, else none. */
+  readonly file?: string;
+  readonly env: Environment;
+  readonly flags: ConfigFlags;
+}
+
+export interface Loaded {
+  readonly ok: true;
+  readonly config: Config;
+  /** The demo was asked for. */
+  readonly demo: boolean;
+  /** The file that was read, if one was. */
+  readonly file?: string;
+}
+
+export type LoadResult = Loaded | { readonly ok: false; readonly problems: readonly ConfigProblem[] };
+
+/** Far above any fleet's file, far below what would stall the start. */
+const largestFileBytes = 1024 * 1024;
+
+export function loadConfig(request: LoadRequest): LoadResult {
+  const file = request.file ?? environmentFile(request.env);
+  const read = file === undefined ? noFile : readConfigFile(file);
+  const environment = readEnvironment(request.env, read.names);
+  const layers = overlay(read.source?.value ?? {}, request.flags, environment.flags);
+  const problems: ConfigProblem[] = [...read.problems, ...environment.problems];
+  const place = (path: KeyPath, message: string, part: 'key' | 'value' = 'value') =>
+    problems.push(placed({ file, source: read.source, origins: layers.origins }, path, message, part));
+
+  const resolved = resolveReferences(layers.value, request.env, (path) => originOf(layers.origins, path) !== undefined);
+  for (const { path, message } of resolved.problems) place(path, message);
+
+  const prepared = prepare(configFileSchema, resolved.value, resolved.whole);
+  for (const { path, message, part } of prepared.faults) place(path, message, part);
+  const checked = v.safeParse(configFileSchema, prepared.value);
+  const unset = new Set(resolved.problems.map(({ path }) => pathText(path)));
+  for (const issue of checked.issues ?? []) {
+    const path = (issue.path ?? []).map((item) => item.key as string | number);
+    // What is wrong with a value that could not be put together is said above.
+    if (!unset.has(pathText(path))) place(path, sentence(issue, path, resolved.touched));
+  }
+  const pem = readPemFiles(prepared.value, file === undefined ? '.' : dirname(resolve(file)));
+  for (const { path, message } of pem.problems) if (!unset.has(pathText(path))) place(path, message);
+
+  if (problems.length > 0 || !checked.success) return { ok: false, problems: inOrder(problems) };
+  const demo = request.flags.demo ?? environment.flags.demo ?? false;
+  return { ok: true, config: buildConfig(checked.output, pem.texts), demo, ...(file === undefined ? {} : { file }) };
+}
+
+function environmentFile(env: Environment): string | undefined {
+  const file = env[variables.config];
+  return file === '' ? undefined : file;
+}
+
+interface ReadFile {
+  readonly source: Source | undefined;
+  /** Environment variables that it names. */
+  readonly names: ReadonlySet<string>;
+  readonly problems: readonly ConfigProblem[];
+}
+
+const noFile: ReadFile = { source: undefined, names: new Set(), problems: [] };
+
+function readConfigFile(file: string): ReadFile {
+  const failed = (message: string): ReadFile => ({ ...noFile, problems: [{ file, path: '', message }] });
+  let text: string;
+  try {
+    if (statSync(file).size > largestFileBytes)
+      return failed('the file is larger than 1 MiB; that is no configuration');
+    text = readFileSync(file, 'utf8');
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (code === 'ENOENT') return failed('the file is not there');
+    return failed(code === 'EISDIR' ? 'this is a folder, not a file' : `the file can't be read (${String(code)})`);
+  }
+  const source = readSource(text);
+  const problems = source.problems.map((problem) => ({ file, path: '', ...problem }));
+  return { source, names: namesIn(text), problems };
+}
+
+interface Places {
+  readonly file: string | undefined;
+  readonly source: Source | undefined;
+  readonly origins: ReadonlyMap<string, string>;
+}
+
+function placed(places: Places, path: KeyPath, message: string, part: 'key' | 'value'): ConfigProblem {
+  const origin = originOf(places.origins, path);
+  if (origin !== undefined) {
+    const ordinal = path[0] === 'backends' && typeof path[1] === 'number' ? ` (number ${path[1] + 1})` : '';
+    return { path: `${origin}${ordinal}`, message };
+  }
+  if (places.file === undefined) return { path: pathText(path), message };
+  const position = places.source?.locate(path, part);
+  return { file: places.file, path: pathText(path), message, ...position };
+}
+
+/** The field's own sentence, and what stands there instead where that helps and gives nothing away. */
+function sentence(issue: v.BaseIssue<unknown>, path: KeyPath, touched: ReadonlySet<string>): string {
+  if (issue.kind === 'schema' && issue.input === undefined) return 'is missing';
+  if (issue.input === null) return `has no value; it ${issue.message}, or leave the key out`;
+  if (isSecret(path) || touched.has(pathText(path))) return issue.message;
+  const found = shownValue(issue);
+  return found === undefined ? issue.message : `${issue.message}, not ${found}`;
+}
+
+function shownValue({ kind, type, input }: v.BaseIssue<unknown>): string | undefined {
+  if (typeof input === 'number' || typeof input === 'boolean') return String(input);
+  if (kind !== 'schema') return undefined;
+  if (typeof input !== 'string') return Array.isArray(input) ? 'a list' : 'a map';
+  return ['picklist', 'number', 'boolean'].includes(type) && input.length <= 40 ? JSON.stringify(input) : undefined;
+}

@@ -1,0 +1,25 @@
+/**
+ * What is allowed and still worth a loud word at start: settings that open something. Pure.
+ */
+import { isLoopback } from './address.ts';
+import type { Config } from './config.ts';
+
+/** @returns one sentence for each, naming the key */
+export function noticesOf(config: Config): readonly string[] {
+  const notices: string[] = [];
+  const { admin } = config.http;
+  if (!isLoopback(admin.host)) {
+    notices.push(
+      `admin.listen is ${admin.host}: whoever reaches that port sees all requests, and it asks for no password`,
+    );
+  }
+  for (const backend of config.fleet.backends) {
+    if (backend.tls?.verify === false) {
+      notices.push(`backend ${backend.name}: tls.verify is false, so anybody may answer in its place`);
+    }
+  }
+  if (config.classify.openRoutes.length > 0) {
+    notices.push(`routes.open lets every client change the engines: ${config.classify.openRoutes.join(', ')}`);
+  }
+  return notices;
+}
