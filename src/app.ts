@@ -1,0 +1,226 @@
+/** The composition root: makes every part, wires them, opens the listeners. Decides nothing about requests. */
+import { randomUUID } from 'node:crypto';
+import { createOwner } from './admit/owner.ts';
+import { shuttingDown } from './admit/refusals.ts';
+import { wantedKeys } from './classify/wanted-keys.ts';
+import type { Config } from './config/config.ts';
+import type { FleetSnapshot } from './domain/fleet.ts';
+import type { Job } from './domain/job.ts';
+import { isRefusal } from './domain/refusal.ts';
+import { createRecords } from './export/records.ts';
+import { createFleet, type Fleet } from './fleet/fleet.ts';
+import { createProbeFetch } from './fleet/probe-fetch.ts';
+import { createAdminApp } from './http/admin-app.ts';
+import { createDataApp } from './http/data-app.ts';
+import { clientHead, createFront } from './http/front.ts';
+import { type Listener, openListener } from './http/listener.ts';
+import { createLoopLag } from './measure/loop-lag.ts';
+import { createPipeline, type Pipeline } from './pipeline.ts';
+import { createByteBudget } from './platform/byte-budget.ts';
+import { type Clock, systemClock } from './platform/clock.ts';
+import type { Log } from './platform/log.ts';
+import { createH1Client } from './platform/upstream/h1-client.ts';
+import { upstreamDefaults } from './platform/upstream/settings.ts';
+import { parseTarget } from './platform/upstream/target.ts';
+import { createUndiciClient } from './platform/upstream/undici-client.ts';
+import type { Relay } from './relay/relay.ts';
+import { createTicker } from './relay/ticker.ts';
+import { createTunnels } from './relay/tunnel.ts';
+import { route } from './route/least-load.ts';
+import { createSticky } from './route/sticky.ts';
+
+export interface App {
+  readonly data: Listener;
+  readonly admin: Listener;
+  readonly fleet: Fleet;
+  readonly pipeline: Pipeline;
+  /** Stops accepting, lets streams end up to the drain deadline, ends the rest. Resolves when all is closed. */
+  stop(): Promise<void>;
+  /** Ends everything now. */
+  kill(): void;
+}
+
+/** @throws the system's error when a listener's address can't be had */
+export async function startApp(config: Config, deps: { readonly log: Log; readonly clock?: Clock }): Promise<App> {
+  const clock = deps.clock ?? systemClock;
+  const { log } = deps;
+  const links = new Map(
+    config.fleet.backends.map((backend) => [
+      backend.name,
+      {
+        target: parseTarget(backend.url, backend.tls),
+        ...(backend.apiKey === undefined ? {} : { apiKey: backend.apiKey }),
+      },
+    ]),
+  );
+  const upstream = config.upstreamClient === 'h1' ? createH1Client(upstreamDefaults, { clock }) : createUndiciClient();
+  const fleet = createFleet(config.fleet, {
+    clock,
+    log,
+    probeFetch: (target) => createProbeFetch(target, clock),
+    ownLoad: (backend) => owner.load(backend),
+  });
+  const sticky = createSticky();
+  const choose = chooser(config, () => fleet.snapshot());
+  const owner = createOwner(config.admit, {
+    clock,
+    fleet: () => fleet.snapshot(),
+    choose: (ask, load) => choose(ask, load),
+  });
+  fleet.onChange(() => owner.fleetChanged());
+  const relays = createRelayRegistry(fleet);
+  const records = createRecords(
+    { ...config.export, maxRecords: config.http.maxRecords, maxRecordBytes: config.http.maxRecordBytes },
+    { log },
+  );
+  const lag = createLoopLag(clock);
+  const link = (backend: string) => {
+    const found = links.get(backend);
+    if (found === undefined) throw new Error(`no link for backend ${backend}`);
+    return found;
+  };
+  const pipeline = createPipeline({
+    clock,
+    log,
+    settings: { classify: config.classify, relay: config.relay, measure: config.measure },
+    receiving: {
+      maxBodyBytes: config.http.maxBodyBytes,
+      keys: wantedKeys,
+      budget: createByteBudget(config.http.maxHeldBytes),
+    },
+    fleet,
+    owner,
+    sticky,
+    ticker: createTicker(clock),
+    upstream,
+    lag,
+    records,
+    link,
+    hasOther: (job, exclude) => !isRefusal(choose({ job, exclude }, (name) => owner.load(name))),
+    relaying: relays.add,
+  });
+  let stopping = false;
+  const front = createFront({
+    pipeline,
+    clock,
+    makeId: randomUUID,
+    clientStallMs: config.relay.deadlines.clientStallMs,
+  });
+  const tunnels = createTunnels({
+    owner,
+    link,
+    settings: config.relay,
+    log,
+    closing: () => (stopping ? shuttingDown() : undefined),
+  });
+  const dataApp = createDataApp({
+    front,
+    notReady: () => (stopping ? 'shutting down' : readiness(fleet.snapshot())),
+  });
+  const adminApp = createAdminApp({
+    pipeline,
+    fleet: () => fleet.snapshot(),
+    load: (backend) => owner.load(backend),
+    waiting: () => owner.waiting(),
+    records: () => records.list(),
+    status: () => ({ uptimeSeconds: Math.round(process.uptime()), rssBytes: process.memoryUsage.rss() }),
+  });
+  const listening = {
+    requestHeadMs: config.http.requestHeadMs,
+    requestMs: config.http.requestMs,
+    halfClose: config.http.clientHalfClose,
+  };
+  const data = await openListener(dataApp, {
+    ...listening,
+    listen: config.http.listen,
+    ...(config.http.tls === undefined ? {} : { tls: config.http.tls }),
+    upgrade: (incoming, socket, first) =>
+      tunnels.open(clientHead(incoming, { clock, makeId: randomUUID }), socket, first),
+  });
+  let admin: Listener;
+  try {
+    admin = await openListener(adminApp, { ...listening, listen: config.http.admin });
+  } catch (error) {
+    data.destroy();
+    await data.close();
+    throw error;
+  }
+  await fleet.start();
+
+  const kill = () => {
+    fleet.stop();
+    lag.stop();
+    tunnels.close();
+    upstream.close();
+    data.destroy();
+    admin.destroy();
+  };
+  return {
+    data,
+    admin,
+    fleet,
+    pipeline,
+    kill,
+    async stop() {
+      stopping = true;
+      pipeline.drain(shuttingDown());
+      const closed = data.close();
+      const deadline = clock.timer(config.http.drainMs, () => {
+        owner.close(shuttingDown());
+        pipeline.endAll(shuttingDown());
+        tunnels.close();
+      });
+      await Promise.all([pipeline.idle(), tunnels.idle()]);
+      deadline.cancel();
+      data.closeIdle();
+      await Promise.race([closed, new Promise<void>((resolve) => void setTimeout(resolve, lastBytesMs))]);
+      kill();
+      await Promise.all([closed, admin.close()]);
+    },
+  };
+}
+
+/** After the last stream's end its last bytes still have to reach a client that reads slowly. */
+const lastBytesMs = 1000;
+
+/** Routing's pure choice, with the alias resolved. */
+function chooser(config: Config, snapshot: () => FleetSnapshot) {
+  const { modelAliases } = config.classify;
+  return (
+    ask: { readonly job: Job; readonly exclude: readonly string[]; readonly affinity?: string },
+    load: (backend: string) => { readonly jobs: number; readonly slots: number; readonly lastUsed: number },
+  ) => {
+    const { model } = ask.job;
+    const known = model === undefined ? undefined : Object.hasOwn(modelAliases, model) ? modelAliases[model] : model;
+    return route({
+      job: ask.job,
+      exclude: ask.exclude,
+      fleet: snapshot(),
+      load,
+      ...(known === undefined ? {} : { model: known }),
+      ...(ask.affinity === undefined ? {} : { affinity: ask.affinity }),
+    });
+  };
+}
+
+function readiness(snapshot: FleetSnapshot): string | undefined {
+  if (snapshot.backends.length === 0) return 'no backend is configured';
+  const usable = snapshot.backends.some(({ health }) => health === 'up' || health === 'unknown');
+  return usable ? undefined : 'no backend takes work';
+}
+
+/** Which relays work on which backend, so that a refusing port shortens their patience (R04, R07). */
+function createRelayRegistry(fleet: Fleet) {
+  const byBackend = new Map<string, Set<Relay>>();
+  fleet.onRefused((backend) => {
+    for (const relay of byBackend.get(backend) ?? []) relay.backendRefuses();
+  });
+  return {
+    add(backend: string, relay: Relay): () => void {
+      const relays = byBackend.get(backend) ?? new Set();
+      byBackend.set(backend, relays);
+      relays.add(relay);
+      return () => void relays.delete(relay);
+    },
+  };
+}

@@ -1,0 +1,15 @@
+/** What a command may do to the process that runs it; tests give their own. */
+export interface Process {
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** To a person or a pipe: results, the start-up text. */
+  readonly out: (text: string) => void;
+  /** Problems and the log. */
+  readonly err: (text: string) => void;
+  /** @returns how to stop listening */
+  readonly onSignal: (signal: 'SIGTERM' | 'SIGINT', listener: () => void) => () => void;
+  /** An error that nothing caught: always a bug of ours. */
+  readonly onUncaught: (listener: (error: unknown) => void) => void;
+  /** Ends the process at once. */
+  readonly exit: (code: number) => void;
+}

@@ -1,0 +1,38 @@
+/** One command line, run to its end. Chooses the command; each is a file of its own. */
+import { readFileSync } from 'node:fs';
+import { parseArguments } from './args.ts';
+import { runCheck } from './check.ts';
+import { helpText } from './help.ts';
+import type { Process } from './process.ts';
+import { serve } from './serve.ts';
+
+/** @returns the exit code: 0 well, 1 failed, 2 wrong use */
+export async function runCli(process: Process): Promise<number> {
+  const args = parseArguments(process.argv);
+  switch (args.kind) {
+    case 'help':
+      process.out(helpText(version()));
+      return 0;
+    case 'version':
+      process.out(`${version()}\n`);
+      return 0;
+    case 'wrong':
+      for (const problem of args.problems) process.err(`warmlane: ${problem}\n`);
+      process.err('Try warmlane --help.\n');
+      return args.exitCode;
+    case 'check':
+      return runCheck(request(args, process), process.out);
+    case 'serve':
+      return serve(request(args, process), process);
+  }
+}
+
+function request(args: { file?: string; flags: Parameters<typeof runCheck>[0]['flags'] }, process: Process) {
+  return { env: process.env, flags: args.flags, ...(args.file === undefined ? {} : { file: args.file }) };
+}
+
+/** Of the package; the same file from `src` and from `dist`. */
+export function version(): string {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
+}

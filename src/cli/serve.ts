@@ -1,0 +1,121 @@
+/**
+ * `warmlane` and `warmlane serve`: finds what to serve, starts it, says where, and stops when told to.
+ * With nothing configured: the model servers of this machine, else the demo.
+ */
+import { startApp, type App } from '../app.ts';
+import type { Config } from '../config/config.ts';
+import { loadConfig, type LoadRequest } from '../config/load.ts';
+import { noticesOf } from '../config/notices.ts';
+import { findLocalServers } from '../fleet/discover.ts';
+import { createProbeFetch } from '../fleet/probe-fetch.ts';
+import { systemClock } from '../platform/clock.ts';
+import { createLog, type Log } from '../platform/log.ts';
+import { banner } from './banner.ts';
+import { problemList } from './check.ts';
+import { startDemo, type Demo } from './demo.ts';
+import type { Process } from './process.ts';
+
+export async function serve(request: LoadRequest, process: Process): Promise<number> {
+  const loaded = loadConfig(request);
+  if (!loaded.ok) {
+    process.err(problemList(loaded.problems));
+    return 1;
+  }
+  const log = createLog(loaded.config.log, process.err);
+  process.onUncaught((error) => {
+    // One request's bug must not end the others' streams: it is logged as what it is, and serving goes on.
+    log.error('internal error', { error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+  });
+  for (const notice of noticesOf(loaded.config)) log.warn(notice);
+  const { config, demo } = await whatToServe(loaded.config, loaded.demo);
+  let app: App;
+  try {
+    app = await startApp(config, { log });
+  } catch (error) {
+    process.err(`warmlane: ${listenProblem(error)}\n`);
+    await demo?.close();
+    return 1;
+  }
+  const urls = { data: urlOf(app.data, config.http.tls !== undefined), admin: urlOf(app.admin, false) };
+  log.info('listening', urls);
+  process.out(banner({ ...urls, fleet: app.fleet.snapshot(), demo: demo !== undefined }));
+  app.fleet.onChange(adviser(log));
+  demo?.startTraffic(urls.data);
+  return untilStopped({ app, demo, log, process });
+}
+
+/** What the configuration names, else what answers on this machine, else simulated servers. */
+async function whatToServe(config: Config, wantsDemo: boolean): Promise<{ config: Config; demo: Demo | undefined }> {
+  if (!wantsDemo && config.fleet.backends.length > 0) return { config, demo: undefined };
+  const found = wantsDemo
+    ? []
+    : await findLocalServers({ clock: systemClock, probeFetch: (target) => createProbeFetch(target, systemClock) });
+  const demo = found.length === 0 ? await startDemo() : undefined;
+  const backends = (demo?.backends ?? found.map((url) => ({ url, name: new URL(url).host }))).map((backend) => ({ ...backend }));
+  return { config: { ...config, fleet: { ...config.fleet, backends } }, demo };
+}
+
+/** Resolves with the exit code. The first signal drains, the second ends at once. */
+function untilStopped(run: { app: App; demo: Demo | undefined; log: Log; process: Process }): Promise<number> {
+  const { app, demo, log, process } = run;
+  return new Promise((resolve) => {
+    let stopping = false;
+    const stop = (signal: string) => () => {
+      if (stopping) {
+        log.warn('second signal: ending at once', { signal });
+        app.kill();
+        process.exit(1);
+        return;
+      }
+      stopping = true;
+      log.info('stopping: no new requests, running streams may end', { signal, running: app.pipeline.running().length });
+      demo?.stopTraffic();
+      app
+        .stop()
+        .then(() => demo?.close())
+        .then(
+          () => {
+            log.info('stopped');
+            resolve(0);
+          },
+          (error: unknown) => {
+            log.error('stopping failed', { error: String(error) });
+            resolve(1);
+          },
+        );
+    };
+    process.onSignal('SIGTERM', stop('SIGTERM'));
+    process.onSignal('SIGINT', stop('SIGINT'));
+  });
+}
+
+/** Logs each piece of advice once, when it first shows. */
+function adviser(log: Log): (snapshot: ReturnType<App['fleet']['snapshot']>) => void {
+  const told = new Set<string>();
+  return ({ backends }) => {
+    for (const { name, advice } of backends) {
+      for (const text of advice) {
+        const key = `${name} ${text}`;
+        if (told.has(key) || told.size > maxAdvice) continue;
+        told.add(key);
+        log.warn(text, { backend: name });
+      }
+    }
+  };
+}
+
+const maxAdvice = 1000;
+
+function urlOf({ host, port }: { readonly host: string; readonly port: number }, secure: boolean): string {
+  const shown = host === '0.0.0.0' || host === '::' ? 'localhost' : host;
+  return `${secure ? 'https' : 'http'}://${shown.includes(':') ? `[${shown}]` : shown}:${port}`;
+}
+
+function listenProblem(error: unknown): string {
+  const { code, address, port, message } = error as NodeJS.ErrnoException & { address?: string; port?: number };
+  const where = `${address ?? ''}:${port ?? ''}`;
+  if (code === 'EADDRINUSE') return `${where} is in use; choose other addresses with --listen and --admin-listen`;
+  if (code === 'EACCES') return `${where} may not be opened by this user; choose a port above 1023 with --listen`;
+  if (code === 'EADDRNOTAVAIL') return `${where} is no address of this machine; see --listen and --admin-listen`;
+  return message ?? String(error);
+}

@@ -1,0 +1,42 @@
+/** What the pipeline is given: the stages' running parts and the settings, composed in `app.ts`. */
+import type { Owner } from './admit/owner.ts';
+import type { ReceiveSettings } from './classify/receive.ts';
+import type { ClassifySettings } from './classify/settings.ts';
+import type { Job } from './domain/job.ts';
+import type { RequestRecord } from './domain/record.ts';
+import type { Fleet } from './fleet/fleet.ts';
+import type { LoopLag } from './measure/loop-lag.ts';
+import type { MeasureSettings } from './measure/settings.ts';
+import type { ByteBudget } from './platform/byte-budget.ts';
+import type { Clock } from './platform/clock.ts';
+import type { Log } from './platform/log.ts';
+import type { UpstreamClient } from './platform/upstream/port.ts';
+import type { ParsedTarget } from './platform/upstream/target.ts';
+import type { Relay } from './relay/relay.ts';
+import type { RelaySettings } from './relay/settings.ts';
+import type { Ticker } from './relay/ticker.ts';
+import type { Sticky } from './route/sticky.ts';
+
+export interface PipelineDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly settings: {
+    readonly classify: ClassifySettings;
+    readonly relay: RelaySettings;
+    readonly measure: MeasureSettings;
+  };
+  readonly receiving: ReceiveSettings & { readonly budget: ByteBudget };
+  readonly fleet: Fleet;
+  readonly owner: Owner;
+  readonly sticky: Sticky;
+  readonly ticker: Ticker;
+  readonly upstream: UpstreamClient;
+  readonly lag: LoopLag;
+  readonly records: { add(record: RequestRecord): void };
+  /** Where a backend is, and its key. */
+  readonly link: (backend: string) => { readonly target: ParsedTarget; readonly apiKey?: string };
+  /** Some backend besides those in `exclude` could take the job. */
+  readonly hasOther: (job: Job, exclude: readonly string[]) => boolean;
+  /** A relay works on a backend from now on: it hears when that backend's port refuses. Returns how to end that. */
+  readonly relaying: (backend: string, relay: Relay) => () => void;
+}

@@ -1,0 +1,91 @@
+/**
+ * Headers towards the backend: end-to-end ones as they came, hop-by-hop ones dropped (RFC 9110, 7.6.1),
+ * the proxy's own added (`Via`, `Forwarded`, `X-Forwarded-*`, request id). Framing and Host belong to the upstream client.
+ */
+import type { Engine } from '../domain/names.ts';
+import type { ClientHead } from '../platform/client-port.ts';
+
+export interface RequestHeadOptions {
+  readonly engine: Engine;
+  /** The answer must be readable, so no encoding is offered to the backend. */
+  readonly measured: boolean;
+  readonly passConversationId: boolean;
+  /** Backend's key, used when the client sent no credentials. */
+  readonly apiKey?: string;
+}
+
+const hopByHop = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/** Written anew by us or by the upstream client. */
+const replaced = new Set([
+  'host',
+  'content-length',
+  'expect',
+  'via',
+  'forwarded',
+  'x-forwarded-for',
+  'x-forwarded-host',
+  'x-forwarded-proto',
+  'x-request-id',
+]);
+
+/** Names that a `Connection` header declares to be hop-by-hop, lower case. */
+export function connectionNames(rawHeaders: readonly string[]): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    if (rawHeaders[i]?.toLowerCase() !== 'connection') continue;
+    for (const name of (rawHeaders[i + 1] ?? '').split(',')) names.add(name.trim().toLowerCase());
+  }
+  return names;
+}
+
+export function isHopByHop(name: string): boolean {
+  return hopByHop.has(name);
+}
+
+/** @returns raw names and values in turn, ready for `UpstreamRequest.headers` */
+export function upstreamHeaders(head: ClientHead, options: RequestHeadOptions): string[] {
+  const nominated = connectionNames(head.rawHeaders);
+  const headers: string[] = [];
+  for (let i = 0; i + 1 < head.rawHeaders.length; i += 2) {
+    const name = head.rawHeaders[i] ?? '';
+    const key = name.toLowerCase();
+    if (hopByHop.has(key) || replaced.has(key) || nominated.has(key)) continue;
+    if (key === 'accept-encoding' && options.measured) continue;
+    if (key === 'x-conversation-id' && options.engine === 'llama-server' && !options.passConversationId) continue;
+    headers.push(name, head.rawHeaders[i + 1] ?? '');
+  }
+  headers.push('X-Request-Id', head.requestId);
+  addForwarding(headers, head);
+  const keyless = head.header('authorization') === undefined && head.header('x-api-key') === undefined;
+  if (options.apiKey !== undefined && keyless) headers.push('Authorization', `Bearer ${options.apiKey}`);
+  return headers;
+}
+
+function addForwarding(headers: string[], head: ClientHead): void {
+  const proto = head.secure ? 'https' : 'http';
+  const host = head.header('host');
+  const address = head.remoteAddress;
+  const node = address.includes(':') ? `"[${address}]"` : address;
+  const element = `for=${node};proto=${proto}${host === undefined ? '' : `;host="${host.replaceAll(/["\\]/g, '')}"`}`;
+  headers.push('Via', append(head.header('via'), `${head.httpVersion} warmlane`));
+  headers.push('Forwarded', append(head.header('forwarded'), element));
+  headers.push('X-Forwarded-For', append(head.header('x-forwarded-for'), address));
+  headers.push('X-Forwarded-Proto', head.header('x-forwarded-proto') ?? proto);
+  const forwardedHost = head.header('x-forwarded-host') ?? host;
+  if (forwardedHost !== undefined) headers.push('X-Forwarded-Host', forwardedHost);
+}
+
+function append(list: string | undefined, item: string): string {
+  return list === undefined || list === '' ? item : `${list}, ${item}`;
+}
