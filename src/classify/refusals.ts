@@ -8,7 +8,7 @@ export function bodyTooLarge(maxBodyBytes: number): Refusal {
     code: 'body_too_large',
     status: 413,
     type: 'invalid_request_error',
-    message: `The request body is larger than ${maxBodyBytes} bytes (limits.maxBodyBytes of this proxy).`,
+    message: `The request body is larger than ${maxBodyBytes} bytes (clients.maxBodyBytes of this proxy).`,
     spokenBy: 'warmlane',
     outcome: 'client_error',
   };
@@ -20,7 +20,7 @@ export function bodiesMemoryFull(): Refusal {
     code: 'bodies_memory_full',
     status: 503,
     type: 'api_error',
-    message: 'This proxy holds as many request bodies as it may (limits.maxHeldBytes). Try again later.',
+    message: 'This proxy holds as many request bodies as it may (clients.maxHeldBytes). Try again later.',
     retryAfterSeconds: 1,
     spokenBy: 'warmlane',
     outcome: 'rejected',
