@@ -87,10 +87,15 @@ export type RecordMark =
   /** the answer ended without the format's end marker */
   | 'no_end_marker'
   /** answer is content-encoded, so it was not read */
-  | 'encoded_answer';
+  | 'encoded_answer'
+  /** reading the answer failed by a bug of ours: it passed on unread */
+  | 'reading_failed';
 
-/** Which window the TPOT was taken over, or why there is none. */
-export type TpotWindow = 'visible' | 'role_to_finish' | 'none_single_token' | 'none_hidden_reasoning' | 'none_unknown_count' | 'none_not_streamed' | 'none_no_window';
+/**
+ * Which window the TPOT was taken over, or why there is none.
+ * `first_to_finish`: as `role_to_finish`, where there is no role chunk or only the end token had no event.
+ */
+export type TpotWindow = 'visible' | 'role_to_finish' | 'first_to_finish' | 'none_single_token' | 'none_hidden_reasoning' | 'none_unknown_count' | 'none_not_streamed' | 'none_no_window';
 
 export interface Figures {
   /** last request byte received → first visible token */
@@ -140,6 +145,18 @@ export interface TokenStamps {
   readonly coalesced?: Uint8Array;
 }
 
+/** Time that a running stream lost to another request's prefill on the same backend (R20, R21). */
+export interface PrefillStall {
+  /** monotonic ms of the token before the first stretched gap */
+  readonly atMs: number;
+  /** what the stretched gaps took beyond the stream's usual gap */
+  readonly durationMs: number;
+  /** the request whose prefill it was */
+  readonly requestId: string;
+  /** prompt tokens that were computed for it; absent while it hadn't told yet */
+  readonly promptTokens?: number;
+}
+
 export interface RequestRecord {
   readonly requestId: string;
   /** wall clock, ms since the epoch; for people only, never subtracted */
@@ -175,5 +192,7 @@ export interface RequestRecord {
   readonly timeline: Timeline;
   readonly figures: Figures;
   readonly stamps?: TokenStamps;
+  /** longest first; absent when none was found */
+  readonly stalls?: readonly PrefillStall[];
   readonly marks: readonly RecordMark[];
 }

@@ -37,7 +37,7 @@ export interface StreamTap {
   event(data: Buffer, start: number, end: number, name: string): number;
   /** The read is over; coalesced events can be marked. */
   endRead(): void;
-  /** The scanner met an event past its bound and stopped reading; the relay goes on. */
+  /** The scanner met an event past its bound and passed it over unread; what follows is read again. Called once. */
   gaveUp(reason: 'event_too_large'): void;
   /** Set once an event carried `EventFlag.error`. */
   readonly error: StreamError | undefined;

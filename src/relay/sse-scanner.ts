@@ -214,7 +214,7 @@ class SseScanner implements EventScanner {
     let dataStart = -1;
     let dataEnd = -1;
     let nextCr = -1;
-    for (let pos = from; pos < to; ) {
+    for (let pos = from; pos < to;) {
       if (nextCr < pos) nextCr = indexOrEnd(block, cr, pos, to);
       const eol = indexOrEnd(block, lf, pos, nextCr);
       const value = block[pos] === letterD ? valueOfData(block, pos, eol) : -1;
@@ -266,7 +266,8 @@ function valueOfData(buffer: Buffer, pos: number, eol: number): number {
 }
 
 function valueOfEvent(buffer: Buffer, pos: number, eol: number): number {
-  if (buffer[pos + 1] !== 118 || buffer[pos + 2] !== 101 || buffer[pos + 3] !== 110 || buffer[pos + 4] !== 116) return -1;
+  if (buffer[pos + 1] !== 118 || buffer[pos + 2] !== 101 || buffer[pos + 3] !== 110 || buffer[pos + 4] !== 116)
+    return -1;
   return valueAfter(buffer, pos + 5, eol);
 }
 

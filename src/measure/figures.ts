@@ -1,0 +1,105 @@
+/**
+ * From one request's moments and counts to its figures. Pure: the definitions of `domain/record.ts`, nothing else.
+ * A figure whose parts are missing is absent; none is ever NaN, negative or made up.
+ */
+import type { Engine } from '../domain/names.ts';
+import type { Figures, Timeline, TokenCounts } from '../domain/record.ts';
+import type { ChoiceTrack } from './choices.ts';
+import { compact, type EngineTimes } from './dialect/facts.ts';
+import type { Tpot } from './tpot.ts';
+
+export interface FigureInput {
+  readonly timeline: Readonly<Timeline>;
+  /** When the last attempt began, and the first: what lies between was lost to failed attempts. */
+  readonly attemptMs: number | undefined;
+  readonly firstAttemptMs: number | undefined;
+  readonly endMs: number;
+  readonly streamed: boolean;
+  readonly engine: Engine | undefined;
+  readonly choices: readonly ChoiceTrack[];
+  readonly tokens: TokenCounts;
+  readonly tpot: Tpot;
+  readonly engineTimes: EngineTimes | undefined;
+  readonly overheadPerEventMicros: number | undefined;
+}
+
+export function takeFigures(input: FigureInput): Figures {
+  const { timeline, streamed, endMs, tpot } = input;
+  const from = timeline.receivedLast ?? timeline.received;
+  const firstToken = streamed ? timeline.firstToken : undefined;
+  const e2eMs = streamed ? between(from, timeline.lastToken) : between(from, timeline.end);
+  const output = input.tokens.output?.value;
+  return compact<Figures>({
+    ttftMs: between(from, firstToken),
+    upstreamTtftMs: between(timeline.sent, firstToken),
+    firstEventMs: streamed ? between(from, timeline.firstEvent) : undefined,
+    ttfaMs: streamed ? between(from, timeline.firstAnswer) : undefined,
+    tpotMs: tpot.tpotMs,
+    tpotWindow: tpot.window,
+    decodeTokensPerSecond: tpot.tpotMs === undefined ? undefined : 1000 / tpot.tpotMs,
+    overallTokensPerSecond: output !== undefined && output > 0 && e2eMs ? (output * 1000) / e2eMs : undefined,
+    e2eMs,
+    durationMs: Math.max(0, (timeline.end ?? endMs) - from),
+    queueMs: between(timeline.queued, timeline.admitted),
+    connectMs: between(input.attemptMs ?? timeline.admitted, timeline.connected),
+    ...splitPrefill(input),
+    overheadMs: overheadOf(input, from),
+    overheadPerEventMicros: input.overheadPerEventMicros,
+    maxItlMs: streamed ? largestGap(input.choices) : undefined,
+  });
+}
+
+/** Milliseconds from one moment to another; absent when either is, or when they are not in this order. */
+function between(fromMs: number | undefined, toMs: number | undefined): number | undefined {
+  return fromMs === undefined || toMs === undefined || toMs < fromMs ? undefined : toMs - fromMs;
+}
+
+type Prefill = Pick<Figures, 'prefillMs' | 'prefillKind' | 'engineQueueMs'>;
+
+/**
+ * Time in the engine before its first token (R28). Apart from the engine's queue where the engine itself says so, and on
+ * llama-server, whose head comes when a slot starts; elsewhere the two can't be told apart, and the figure says `joint`.
+ */
+function splitPrefill(input: FigureInput): Prefill {
+  const { timeline, engine, engineTimes, streamed, choices } = input;
+  if (engineTimes?.prefillMs !== undefined) {
+    const { prefillMs, queueMs } = engineTimes;
+    return { prefillMs, prefillKind: 'split', ...(queueMs === undefined ? {} : { engineQueueMs: queueMs }) };
+  }
+  if (!streamed) {
+    const prefillMs = choices.find((choice) => choice.timedPromptMs !== undefined)?.timedPromptMs;
+    return prefillMs === undefined ? {} : { prefillMs, prefillKind: 'split' };
+  }
+  const split = engine === 'llama-server';
+  const engineQueueMs = split ? between(timeline.sent, timeline.head) : undefined;
+  const prefillMs = between(split ? timeline.head : timeline.sent, firstOutputMs(input, split));
+  return {
+    ...(prefillMs === undefined ? {} : { prefillMs, prefillKind: split ? 'split' : 'joint' }),
+    ...(engineQueueMs === undefined ? {} : { engineQueueMs }),
+  };
+}
+
+/** The role chunk comes with the first token; it is the better moment where a parser swallowed the first ones (R15). */
+function firstOutputMs(input: FigureInput, split: boolean): number | undefined {
+  const { timeline, choices } = input;
+  const parsed = choices.some((choice) => choice.sawReasoning || choice.sawTool);
+  const roles = choices.flatMap((choice) => choice.roleMs ?? []);
+  const firstRole = roles.length === 0 ? undefined : Math.min(...roles);
+  return split || parsed ? (firstRole ?? timeline.firstToken) : timeline.firstToken;
+}
+
+/** Received → sent, without the queue, the connecting, and what failed attempts took. */
+function overheadOf(input: FigureInput, from: number): number | undefined {
+  const { timeline, attemptMs, firstAttemptMs } = input;
+  const beforeSent = between(from, timeline.sent);
+  if (beforeSent === undefined) return undefined;
+  const queueMs = between(timeline.queued, timeline.admitted) ?? 0;
+  const connectMs = between(attemptMs ?? timeline.admitted, timeline.connected) ?? 0;
+  const lostMs = between(firstAttemptMs, attemptMs) ?? 0;
+  return Math.max(0, beforeSent - queueMs - connectMs - lostMs);
+}
+
+function largestGap(choices: readonly ChoiceTrack[]): number | undefined {
+  const gaps = choices.flatMap((choice) => choice.maxGapMs ?? []);
+  return gaps.length === 0 ? undefined : Math.max(...gaps);
+}

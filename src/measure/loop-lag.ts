@@ -1,0 +1,45 @@
+/**
+ * Watches whether the event loop was held up: a timing that was taken meanwhile can't be trusted to the millisecond, and
+ * the record says so (design decision 12). Owns one timer for the whole process.
+ */
+import type { Clock, Timer } from '../platform/clock.ts';
+
+/** Pause between two looks. */
+export const lagTickMs = 25;
+/** A look that comes so much late means a lag; what is shorter, timers and scheduling do by themselves. */
+export const lagLimitMs = 25;
+
+export interface LoopLag {
+  /** The loop was held up at some moment since `sinceMs` (monotonic ms), this very moment included. */
+  laggedSince(sinceMs: number): boolean;
+  stop(): void;
+}
+
+export function createLoopLag(clock: Clock): LoopLag {
+  let lookedMs = clock.nowMs();
+  let lagEndMs: number | undefined;
+  let timer: Timer | undefined;
+
+  function look(): number {
+    const nowMs = clock.nowMs();
+    if (nowMs - lookedMs - lagTickMs > lagLimitMs) lagEndMs = nowMs;
+    return nowMs;
+  }
+
+  function tick(): void {
+    lookedMs = look();
+    timer = clock.timer(lagTickMs, tick);
+  }
+
+  timer = clock.timer(lagTickMs, tick);
+  return {
+    laggedSince(sinceMs) {
+      if (timer !== undefined) look();
+      return lagEndMs !== undefined && lagEndMs >= sinceMs;
+    },
+    stop() {
+      timer?.cancel();
+      timer = undefined;
+    },
+  };
+}

@@ -1,0 +1,193 @@
+/**
+ * The observer of one request: takes moments from the pipeline and the relay, events and bytes from the answer, and turns
+ * them into one record, once. Measuring only: it never changes, delays or keeps a byte, and forgets all text.
+ * Where it stands: given to the relay as its tap. `attempt.ts` books events, `build-record.ts` does the sums at the end.
+ */
+import type { Job } from '../domain/job.ts';
+import type { EndpointKind, Engine } from '../domain/names.ts';
+import type { RequestRecord, Timeline, TimelineMark } from '../domain/record.ts';
+import type { StreamTap } from '../domain/tap.ts';
+import { Attempt } from './attempt.ts';
+import { buildRecord, type Ending } from './build-record.ts';
+import { compact } from './dialect/facts.ts';
+import type { LoopLag } from './loop-lag.ts';
+import type { PrefillLog } from './prefill-log.ts';
+import type { MeasureSettings } from './settings.ts';
+
+export interface ObserverStart {
+  readonly head: {
+    readonly requestId: string;
+    readonly method: string;
+    /** Path with query; the record keeps the path. */
+    readonly target: string;
+    readonly receivedMs: number;
+  };
+  /** Wall clock at the start, ms since the epoch. */
+  readonly wallMs: number;
+  readonly lag?: Pick<LoopLag, 'laggedSince'>;
+  readonly prefills?: PrefillLog;
+  /** Known before the body is read; `classified` replaces it. */
+  readonly endpoint?: EndpointKind;
+}
+
+export interface Observer extends StreamTap {
+  /** A moment (monotonic ms). The first one given counts, except of `lastToken` and `end`. */
+  mark(name: TimelineMark, atMs: number): void;
+  classified(job: Job): void;
+  /** An attempt on a backend begins: whatever an earlier one brought is forgotten. */
+  attempt(attempt: { readonly backend: string; readonly engine: Engine; readonly atMs?: number }): void;
+  /** A piece of an answer that is not a stream. Counts, reasons and errors of it are known when the record is. */
+  answer(chunk: Buffer): void;
+  /** Reading the answer failed by a bug of ours; what was read so far stays. */
+  failed(error: unknown): void;
+  responseBytes(bytes: number): void;
+  /** warmlane's own time for the latest read, µs, sampled. */
+  ownTime(micros: number): void;
+  /** The request is over. @returns its record, the same one however often it is asked */
+  finish(ending: Ending): RequestRecord;
+  /** Id that the answer gave itself. */
+  readonly responseId: string | undefined;
+  /** What `failed` was told last. */
+  readonly failure: unknown;
+}
+
+const lastWins: ReadonlySet<TimelineMark> = new Set(['lastToken', 'end']);
+
+export function createObserver(settings: MeasureSettings, start: ObserverStart): Observer {
+  return new RequestObserver(settings, start);
+}
+
+class RequestObserver implements Observer {
+  failure: unknown;
+  readonly #settings: MeasureSettings;
+  readonly #start: ObserverStart;
+  #timeline: Timeline;
+  #job: Job | undefined;
+  #backend: string | undefined;
+  #engine: Engine | undefined;
+  #current: Attempt | undefined;
+  #attempts = 0;
+  #firstAttemptMs: number | undefined;
+  #attemptMs: number | undefined;
+  /** The latest moment that was marked. */
+  #latestMs: number;
+  #responseBytes = 0;
+  #ownMicros = 0;
+  #ownEvents = 0;
+  #record: RequestRecord | undefined;
+
+  constructor(settings: MeasureSettings, start: ObserverStart) {
+    this.#settings = settings;
+    this.#start = start;
+    this.#timeline = { received: start.head.receivedMs };
+    this.#latestMs = start.head.receivedMs;
+  }
+
+  get error() {
+    return this.#current?.error;
+  }
+
+  get responseId() {
+    return this.#current?.responseId;
+  }
+
+  mark(name: TimelineMark, atMs: number): void {
+    this.#latestMs = atMs;
+    if (this.#timeline[name] === undefined || lastWins.has(name)) this.#timeline[name] = atMs;
+  }
+
+  classified(job: Job): void {
+    this.#job = job;
+  }
+
+  attempt(next: { readonly backend: string; readonly engine: Engine; readonly atMs?: number }): void {
+    this.#backend = next.backend;
+    this.#engine = next.engine;
+    this.#attempts += 1;
+    this.#attemptMs = next.atMs ?? this.#latestMs;
+    this.#firstAttemptMs ??= this.#attemptMs;
+    this.#timeline = beforeAttempts(this.#timeline);
+    this.#responseBytes = 0;
+    this.#current = undefined;
+  }
+
+  beginRead(atMs: number): void {
+    this.#now().beginRead(atMs);
+  }
+
+  event(data: Buffer, start: number, end: number, name: string): number {
+    return this.#now().event(data, start, end, name);
+  }
+
+  endRead(): void {}
+
+  gaveUp(): void {
+    this.#now().gaveUp();
+  }
+
+  answer(chunk: Buffer): void {
+    this.#now().answer(chunk);
+  }
+
+  failed(error: unknown): void {
+    this.failure = error ?? new Error('reading the answer failed');
+  }
+
+  responseBytes(bytes: number): void {
+    this.#responseBytes += bytes;
+  }
+
+  ownTime(micros: number): void {
+    const events = this.#current?.eventsInRead ?? 0;
+    if (events === 0) return;
+    this.#ownMicros += micros;
+    this.#ownEvents += events;
+  }
+
+  finish(ending: Ending): RequestRecord {
+    this.#record ??= buildRecord(
+      {
+        start: this.#start,
+        job: this.#job,
+        backend: this.#backend,
+        engine: this.#engine,
+        timeline: this.#timeline,
+        attempts: ending.attempts ?? this.#attempts,
+        firstAttemptMs: this.#firstAttemptMs,
+        attemptMs: this.#attemptMs,
+        sums: this.#now().sums(this.#job?.maxOutputTokens),
+        responseBytes: this.#responseBytes,
+        overheadPerEventMicros: this.#ownEvents === 0 ? undefined : this.#ownMicros / this.#ownEvents,
+        readingFailed: this.failure !== undefined,
+        prefixHitShare: this.#settings.prefixHitShare,
+      },
+      ending,
+    );
+    return this.#record;
+  }
+
+  #now(): Attempt {
+    this.#current ??= new Attempt(this.#settings, {
+      format: this.#job?.format ?? 'unknown',
+      engine: this.#engine,
+      choicesAsked: this.#job?.choices ?? 1,
+      onFirstToken: (atMs) => this.#notePrefill(atMs),
+    });
+    return this.#current;
+  }
+
+  /** As soon as the first token is there: a stream that ends meanwhile must find the cause of its stall. */
+  #notePrefill(toMs: number): void {
+    const { prefills, head } = this.#start;
+    const fromMs = this.#engine === 'llama-server' ? this.#timeline.head : this.#timeline.sent;
+    if (fromMs !== undefined && this.#backend !== undefined) {
+      prefills?.add(this.#backend, { requestId: head.requestId, fromMs, toMs });
+    }
+  }
+}
+
+/** The moments that don't belong to an attempt. */
+function beforeAttempts(timeline: Timeline): Timeline {
+  const { received, receivedLast, classified, queued, admitted } = timeline;
+  return compact<Timeline>({ received, receivedLast, classified, queued, admitted });
+}
