@@ -2,21 +2,29 @@
  * The port to whoever asked: an HTTP client behind a socket, or later a batch line.
  * The relay writes through it and learns of its leaving; it never sees Node's request and response objects.
  */
-
-/** How the answer's end is told to the client. */
 import type { Readable } from 'node:stream';
 
+/** How the answer's end is told to the client. */
 export type ClientFraming =
   | { readonly kind: 'stream' }
   | { readonly kind: 'length'; readonly bytes: number }
   /** HEAD, 204, 304: no body */
   | { readonly kind: 'none' };
 
+/** Why a client was sent away before its request was complete. */
+export interface ClientRefused {
+  readonly status: number;
+  /** Short machine word. */
+  readonly reason: string;
+}
+
 export interface ClientPort {
   /** HTTP/1.1 with chunked coding: whole plain chunks may be passed on as they are. False until `head` was called. */
   readonly takesChunks: boolean;
   /** True once the client left before its answer was complete. */
   readonly gone: boolean;
+  /** Set when it is gone because its request broke HTTP or came too late, and was answered so. */
+  readonly refusedWith?: ClientRefused | undefined;
   /** Bytes accepted by `write…` that the client's kernel buffer has not taken yet. */
   readonly bufferedBytes: number;
   /** Called once when the client leaves early. At once when it already has. */
@@ -25,7 +33,6 @@ export interface ClientPort {
   onDrain(listener: () => void): void;
   /**
    * Sends status and headers (raw names and values in turn; no framing header among them).
-   * With `body`, head and first bytes share one packet.
    */
   head(status: number, reason: string, rawHeaders: readonly string[], framing: ClientFraming): void;
   /** Until `uncork`, writes are gathered, so that a head and its first bytes leave together. */

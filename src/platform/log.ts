@@ -5,7 +5,9 @@
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 export type LogFormat = 'logfmt' | 'json';
-export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined | readonly (string | number)[]>>;
+export type LogFields = Readonly<
+  Record<string, string | number | boolean | null | undefined | readonly (string | number)[]>
+>;
 
 export interface Log {
   debug(message: string, fields?: LogFields): void;
@@ -21,15 +23,27 @@ export interface LogSettings {
   readonly format: LogFormat;
 }
 
-/** @param write receives one line with its newline; the default writes to stderr */
-export function createLog(
-  settings: LogSettings,
-  write: (line: string) => void = (line) => void process.stderr.write(line),
-): Log {
+/** @returns false: the line was dropped; anything else: it was taken */
+export type LineWriter = (line: string) => unknown;
+
+/**
+ * Lines that were dropped are counted, and the count is logged as soon as a line is taken again, whatever the level.
+ * @param write receives one line with its newline; the default writes to stderr
+ */
+export function createLog(settings: LogSettings, write: LineWriter = (line) => void process.stderr.write(line)): Log {
   const render = settings.format === 'json' ? renderJson : renderLogfmt;
-  const at = (level: LogLevel) => (message: string, fields: LogFields = {}) => {
-    if (ranks[level] >= ranks[settings.level]) write(render(level, message, fields));
-  };
+  let dropped = 0;
+  const at =
+    (level: LogLevel) =>
+    (message: string, fields: LogFields = {}) => {
+      if (ranks[level] < ranks[settings.level]) return;
+      if (
+        dropped > 0 &&
+        write(render('warn', 'log lines were dropped: nobody read them', { lines: dropped })) !== false
+      )
+        dropped = 0;
+      if (write(render(level, message, fields)) === false) dropped += 1;
+    };
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
 }
 
@@ -50,5 +64,15 @@ function renderLogfmt(level: LogLevel, message: string, fields: LogFields): stri
 /** Quotes when a blank, quote, equals sign or control character would make the pair ambiguous. */
 function quote(text: string): string {
   // eslint-disable-next-line no-control-regex -- control characters are what must not get through
-  return text === '' || /[\s"=\\\u0000-\u001f\u007f-\u009f\u2028\u2029]/.test(text) ? JSON.stringify(text) : text;
+  return text === '' || /[\s"=\\\u0000-\u001f\u007f-\u009f\u2028\u2029]/.test(text)
+    ? escaped(JSON.stringify(text))
+    : text;
+}
+
+/** JSON leaves some characters as they are at which a reader of lines, or a terminal, may begin a new one. */
+function escaped(json: string): string {
+  return json.replace(
+    /[\u007f-\u009f\u2028\u2029]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }

@@ -99,6 +99,7 @@ export type RequestBody =
     };
 
 export interface BodySink {
+  /** Once the exchange is over it takes and drops everything; `drained` then comes at the latest with the response's end. */
   write(chunk: Buffer): boolean;
   end(): void;
   /** The client's upload broke: the exchange is aborted. */
@@ -117,11 +118,17 @@ export interface UpstreamRequest {
   readonly body: RequestBody;
   /** Use a new connection, not the pool (second try after a stale one). */
   readonly fresh: boolean;
+  /** 0: no limit. */
   readonly connectTimeoutMs: number;
+  /**
+   * False: the server is known to close after a stream or an error answer whatever it announced (R01), so the connection
+   * is not kept after a chunked response or a status from 400. Default true.
+   */
+  readonly reuseAfterStream?: boolean;
 }
 
 export interface Exchange {
-  /** Stop reading from the backend (back-pressure). */
+  /** Stop reading from the backend (back-pressure). What the read at hand has brought is still handed over. */
   pause(): void;
   resume(): void;
   /** Destroys the connection at once (full close, never half); no handler call follows. Idempotent. */
