@@ -2,6 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { createOwner } from './admit/owner.ts';
 import { shuttingDown } from './admit/refusals.ts';
+import { classify } from './classify/classify.ts';
+import { targetFor } from './classify/edit-body.ts';
 import { wantedKeys } from './classify/wanted-keys.ts';
 import type { Config } from './config/config.ts';
 import type { FleetSnapshot } from './domain/fleet.ts';
@@ -9,20 +11,25 @@ import type { Job } from './domain/job.ts';
 import { isRefusal } from './domain/refusal.ts';
 import { createRecords } from './export/records.ts';
 import { createFleet, type Fleet } from './fleet/fleet.ts';
+import { createMergedModels } from './fleet/merged-models.ts';
 import { createProbeFetch } from './fleet/probe-fetch.ts';
+import { createWitness } from './fleet/traffic-witness.ts';
 import { createAdminApp } from './http/admin-app.ts';
 import { createDataApp } from './http/data-app.ts';
 import { clientHead, createFront } from './http/front.ts';
 import { type Listener, openListener } from './http/listener.ts';
 import { createLoopLag } from './measure/loop-lag.ts';
+import { createObserver } from './measure/observer.ts';
+import { createPrefillLog } from './measure/prefill-log.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
+import { Bag } from './platform/bag.ts';
 import { createByteBudget } from './platform/byte-budget.ts';
 import { type Clock, systemClock } from './platform/clock.ts';
 import type { Log } from './platform/log.ts';
 import { createH1Client } from './platform/upstream/h1-client.ts';
+import type { UpstreamClient } from './platform/upstream/port.ts';
 import { upstreamDefaults } from './platform/upstream/settings.ts';
 import { parseTarget } from './platform/upstream/target.ts';
-import { createUndiciClient } from './platform/upstream/undici-client.ts';
 import type { Relay } from './relay/relay.ts';
 import { createTicker } from './relay/ticker.ts';
 import { createTunnels } from './relay/tunnel.ts';
@@ -53,7 +60,7 @@ export async function startApp(config: Config, deps: { readonly log: Log; readon
       },
     ]),
   );
-  const upstream = config.upstreamClient === 'h1' ? createH1Client(upstreamDefaults, { clock }) : createUndiciClient();
+  const upstream = config.upstreamClient === 'h1' ? createH1Client(upstreamDefaults, { clock }) : await undiciClient();
   const fleet = createFleet(config.fleet, {
     clock,
     log,
@@ -94,9 +101,25 @@ export async function startApp(config: Config, deps: { readonly log: Log; readon
     ticker: createTicker(clock),
     upstream,
     lag,
+    prefills: createPrefillLog(),
     records,
+    listModels: createMergedModels({
+      sources: config.fleet.backends.map((backend) => ({
+        name: backend.name,
+        fetch: createProbeFetch(backend, clock),
+        ...(backend.models === undefined ? {} : { models: backend.models }),
+      })),
+      snapshot: () => fleet.snapshot(),
+      aliases: config.classify.modelAliases,
+      timeoutMs: config.fleet.probeTimeoutMs,
+      epochSeconds: () => Math.floor(clock.wallMs() / 1000),
+      nowMs: () => clock.nowMs(),
+    }),
     link,
-    hasOther: (job, exclude) => !isRefusal(choose({ job, exclude }, (name) => owner.load(name))),
+    hasOther(job, exclude) {
+      const ranked = choose({ job, exclude }, (name) => owner.load(name));
+      return !isRefusal(ranked) && ranked.some(({ reason }) => reason !== 'last_resort');
+    },
     relaying: relays.add,
   });
   let stopping = false;
@@ -105,17 +128,31 @@ export async function startApp(config: Config, deps: { readonly log: Log; readon
     clock,
     makeId: randomUUID,
     clientStallMs: config.relay.deadlines.clientStallMs,
+    cors: config.http.cors,
   });
   const tunnels = createTunnels({
+    clock,
+    classify: (head) => classify(head, { bytes: 0 }, config.classify),
+    targetOf: (job) => targetFor(job, config.classify.modelAliases),
     owner,
     link,
     settings: config.relay,
-    log,
+    observe(head) {
+      const observer = createObserver(config.measure, { head, lag, wallMs: clock.wallMs() });
+      return {
+        classified: (job) => observer.classified(job),
+        attempt: (attempt) => observer.attempt(attempt),
+        mark: (name, atMs) => observer.mark(name, atMs),
+        responseBytes: (bytes) => observer.responseBytes(bytes),
+        finish: (ending) => records.add(observer.finish(ending)),
+      };
+    },
+    unreachable: (backend, fault) => createWitness(fleet, backend).faulted(fault),
     closing: () => (stopping ? shuttingDown() : undefined),
   });
   const dataApp = createDataApp({
-    front,
     notReady: () => (stopping ? 'shutting down' : readiness(fleet.snapshot())),
+    cors: config.http.cors,
   });
   const adminApp = createAdminApp({
     pipeline,
@@ -124,6 +161,8 @@ export async function startApp(config: Config, deps: { readonly log: Log; readon
     waiting: () => owner.waiting(),
     records: () => records.list(),
     status: () => ({ uptimeSeconds: Math.round(process.uptime()), rssBytes: process.memoryUsage.rss() }),
+    nowMs: () => clock.nowMs(),
+    listeningOn: () => ({ host: config.http.admin.host, address: admin.host }),
   });
   const listening = {
     requestHeadMs: config.http.requestHeadMs,
@@ -134,6 +173,7 @@ export async function startApp(config: Config, deps: { readonly log: Log; readon
     ...listening,
     listen: config.http.listen,
     ...(config.http.tls === undefined ? {} : { tls: config.http.tls }),
+    take: front,
     upgrade: (incoming, socket, first) =>
       tunnels.open(clientHead(incoming, { clock, makeId: randomUUID }), socket, first),
   });
@@ -148,6 +188,8 @@ export async function startApp(config: Config, deps: { readonly log: Log; readon
   await fleet.start();
 
   const kill = () => {
+    // While their clients can still be told, and each gets its record.
+    pipeline.endAll(shuttingDown('second_signal'));
     fleet.stop();
     lag.stop();
     tunnels.close();
@@ -173,15 +215,32 @@ export async function startApp(config: Config, deps: { readonly log: Log; readon
       await Promise.all([pipeline.idle(), tunnels.idle()]);
       deadline.cancel();
       data.closeIdle();
-      await Promise.race([closed, new Promise<void>((resolve) => void setTimeout(resolve, lastBytesMs))]);
+      await within(closed, lastBytesMs);
       kill();
       await Promise.all([closed, admin.close()]);
     },
   };
 }
 
+/** Loaded only when it is chosen: it is the larger part of what a start would load. */
+async function undiciClient(): Promise<UpstreamClient> {
+  const { createUndiciClient } = await import('./platform/upstream/undici-client.ts');
+  return createUndiciClient();
+}
+
 /** After the last stream's end its last bytes still have to reach a client that reads slowly. */
 const lastBytesMs = 1000;
+
+/** Resolves with the promise, or after so long; leaves no timer behind that would keep the process alive. */
+function within(done: Promise<unknown>, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    void done.then(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}
 
 /** Routing's pure choice, with the alias resolved. */
 function chooser(config: Config, snapshot: () => FleetSnapshot) {
@@ -211,16 +270,16 @@ function readiness(snapshot: FleetSnapshot): string | undefined {
 
 /** Which relays work on which backend, so that a refusing port shortens their patience (R04, R07). */
 function createRelayRegistry(fleet: Fleet) {
-  const byBackend = new Map<string, Set<Relay>>();
+  const byBackend = new Map<string, Bag<Relay>>();
   fleet.onRefused((backend) => {
-    for (const relay of byBackend.get(backend) ?? []) relay.backendRefuses();
+    byBackend.get(backend)?.forEach((relay) => relay.backendRefuses());
   });
   return {
     add(backend: string, relay: Relay): () => void {
-      const relays = byBackend.get(backend) ?? new Set();
+      const relays = byBackend.get(backend) ?? new Bag();
       byBackend.set(backend, relays);
-      relays.add(relay);
-      return () => void relays.delete(relay);
+      const place = relays.add(relay);
+      return () => relays.remove(place);
     },
   };
 }

@@ -6,6 +6,7 @@ import type { Job } from './domain/job.ts';
 import type { RequestRecord } from './domain/record.ts';
 import type { Fleet } from './fleet/fleet.ts';
 import type { LoopLag } from './measure/loop-lag.ts';
+import type { PrefillLog } from './measure/prefill-log.ts';
 import type { MeasureSettings } from './measure/settings.ts';
 import type { ByteBudget } from './platform/byte-budget.ts';
 import type { Clock } from './platform/clock.ts';
@@ -32,7 +33,11 @@ export interface PipelineDeps {
   readonly ticker: Ticker;
   readonly upstream: UpstreamClient;
   readonly lag: LoopLag;
+  /** Whose prefill a stalled stream waited for. */
+  readonly prefills: PrefillLog;
   readonly records: { add(record: RequestRecord): void };
+  /** The merged list of models as JSON text; undefined: there is nothing to merge. Asked with the client's credentials. */
+  readonly listModels: (header: (name: string) => string | undefined) => Promise<string | undefined>;
   /** Where a backend is, and its key. */
   readonly link: (backend: string) => { readonly target: ParsedTarget; readonly apiKey?: string };
   /** Some backend besides those in `exclude` could take the job. */

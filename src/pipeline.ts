@@ -9,25 +9,29 @@
  *   export    log line, kept records              → a failing exporter costs a count, nothing else
  */
 import type { Permit } from './admit/owner.ts';
+import { createBooking, type Ending, errorText, gone, left } from './booking.ts';
 import { classify } from './classify/classify.ts';
-import { planEdits } from './classify/edit-body.ts';
+import { planEdits, targetFor } from './classify/edit-body.ts';
 import { findEndpoint } from './classify/endpoint-table.ts';
 import { modelAfterFile } from './classify/refusals.ts';
 import { planBody, receive, type Received } from './classify/receive.ts';
 import type { Job } from './domain/job.ts';
-import type { Outcome, Phase } from './domain/names.ts';
-import type { RecordMark, RequestRecord } from './domain/record.ts';
+import type { Phase } from './domain/names.ts';
+import type { RecordMark } from './domain/record.ts';
 import { isRefusal, type Refusal } from './domain/refusal.ts';
-import type { Fleet } from './fleet/fleet.ts';
-import { signalOfAnswer, signalOfStreamError } from './fleet/traffic-signals.ts';
+import { createWitness } from './fleet/traffic-witness.ts';
+import { createColdStarts } from './measure/cold-starts.ts';
 import { createObserver, type Observer } from './measure/observer.ts';
 import type { PipelineDeps } from './pipeline-deps.ts';
+import { Bag, type Place } from './platform/bag.ts';
 import type { ClientHead, ClientPort, ClientUpload } from './platform/client-port.ts';
 import type { RequestBody } from './platform/upstream/port.ts';
+import type { BackendWitness, RelayEnd } from './relay/attempt.ts';
 import { errorBody, errorHeaders } from './relay/error-shape.ts';
-import { killerRefusal } from './relay/refusals.ts';
-import { type BackendWitness, Relay, type RelayEnd } from './relay/relay.ts';
-import { upstreamHeaders } from './relay/request-head.ts';
+import { marksOfEnd, mayGoOn } from './relay/judge.ts';
+import { internalRefusal, killerRefusal, loopRefusal } from './relay/refusals.ts';
+import { Relay } from './relay/relay.ts';
+import { isLoop, upstreamHeaders } from './relay/request-head.ts';
 
 /** One request under way, as the admin listener shows it. */
 export interface RunningView {
@@ -53,16 +57,6 @@ export interface Pipeline {
   idle(): Promise<void>;
 }
 
-/** How a passage ended, in the record's words. */
-interface Ending {
-  readonly outcome: Outcome;
-  readonly phase: Phase;
-  readonly spokenBy: 'warmlane' | 'backend';
-  readonly status?: number;
-  readonly reason?: string;
-  readonly marks?: readonly RecordMark[];
-}
-
 interface Passage {
   readonly head: ClientHead;
   readonly client: ClientPort;
@@ -72,56 +66,113 @@ interface Passage {
   backend: string | undefined;
   attempts: number;
   relay: Relay | undefined;
+  /** The client has a head: nothing else can be answered any more. */
+  committed: boolean;
+  /** Among those under way. */
+  place: Place;
   /** Set while the passage waits for something that `endAll` must be able to end. */
   interrupt: ((refusal: Refusal) => void) | undefined;
 }
 
 export function createPipeline(deps: PipelineDeps): Pipeline {
   const { clock, log } = deps;
-  const passages = new Set<Passage>();
+  const book = createBooking(deps);
+  const passages = new Bag<Passage>();
   const idlers: (() => void)[] = [];
+  const coldStarts = createColdStarts();
+  deps.fleet.onChange((fleet) => coldStarts.seen(fleet));
+  const witnesses = new Map<string, BackendWitness>();
   let closing: Refusal | undefined;
+  /** Set by `endAll`: nobody goes a step further. */
+  let ending: Refusal | undefined;
 
   async function run(passage: Passage, upload: ClientUpload): Promise<Ending> {
     const { head, observer } = passage;
     if (closing !== undefined) return refuse(passage, closing);
+    if (isLoop(head.header('via'))) return refuse(passage, loopRefusal());
 
     const endpoint = findEndpoint(head.method, head.target);
     const contentType = head.header('content-type');
     const plan = planBody(upload, contentType, endpoint);
-    const received = await receive(upload, { kind: plan, contentType }, {
-      ...deps.receiving,
-      stoppable: (stop) => (passage.interrupt = stop),
-    });
+    const received = await receive(
+      upload,
+      { kind: plan, contentType },
+      {
+        witness: {
+          bytes: (total) => observer.requestBytes(total),
+          last: () => observer.mark('receivedLast', clock.nowMs()),
+        },
+        stoppable: (stop) => (passage.interrupt = stop),
+        ...deps.receiving,
+      },
+    );
     passage.interrupt = undefined;
-    if (received === 'gone') return gone('receiving', 'client_left');
-    observer.mark('receivedLast', clock.nowMs());
+    if (received === 'gone') return left(passage.client, 'receiving');
     if (isRefusal(received)) return refuse(passage, received);
+    if (ending !== undefined) {
+      received.release();
+      return refuse(passage, ending);
+    }
     try {
       const job = classify(head, received, deps.settings.classify);
       observer.mark('classified', clock.nowMs());
       if (isRefusal(job)) return refuse(passage, job);
-      if (job.modelUnread === true && deps.fleet.snapshot().backends.length > 1) return refuse(passage, modelAfterFile());
+      if (job.modelUnread === true && deps.fleet.snapshot().backends.length > 1)
+        return refuse(passage, modelAfterFile());
       passage.job = job;
       observer.classified(job);
-      return await answerJob(passage, job, received);
+      const listed = job.endpoint === 'models' ? await listModels(passage) : undefined;
+      return listed ?? (await answerJob(passage, job, received));
     } finally {
       received.release();
     }
   }
 
+  /** The merged list, where there is something to merge (decision 6); else a backend's own passes like any answer. */
+  async function listModels(passage: Passage): Promise<Ending | undefined> {
+    const { head, client } = passage;
+    passage.phase = 'reading_answer';
+    const list = await deps.listModels((name) => head.header(name));
+    if (client.gone) return gone('reading_answer', 'client_left');
+    if (ending !== undefined) return refuse(passage, ending);
+    if (list === undefined) return undefined;
+    const body = Buffer.from(list);
+    const headers = ['Content-Type', 'application/json; charset=utf-8', 'X-Request-Id', head.requestId];
+    passage.committed = true;
+    client.head(200, '', headers, { kind: 'length', bytes: body.length });
+    if (head.method !== 'HEAD') client.write(body);
+    client.end();
+    passage.observer.responseBytes(body.length);
+    return { outcome: 'ok', status: 200, spokenBy: 'warmlane', phase: 'reading_answer' };
+  }
+
   async function answerJob(passage: Passage, job: Job, received: Received): Promise<Ending> {
     const exclude: string[] = [];
     let crashed = false;
+    const home = homeOf(passage, job.stickyKey);
+    // Nobody else has what it refers to: another backend's "not found" would hide what is wrong.
+    const isBound = home !== undefined && !isSelfContained(job);
+    const hasOther = (failed: readonly string[]) =>
+      !isBound && isResendable(received.body) && deps.hasOther(job, failed);
     for (;;) {
-      const permit = await admitted(passage, job, exclude);
+      const permit = await admitted(passage, { job, exclude, home });
       if (permit === 'gone') return gone('queued', 'client_left');
       if (isRefusal(permit)) return refuse(passage, permit);
+      if (ending !== undefined) {
+        permit.settle();
+        return refuse(passage, ending);
+      }
       let end: RelayEnd;
       try {
-        end = await relayed(passage, { job, permit, received, exclude, fresh: false });
-        if (end.kind === 'failed' && end.again === 'same_fresh' && isResendable(received.body)) {
-          end = await relayed(passage, { job, permit, received, exclude, fresh: true });
+        const elsewhere = hasOther([...exclude, permit.backend.name]);
+        end = await relayed(passage, { job, permit, received, elsewhere, afterStale: false });
+        if (
+          end.kind === 'failed' &&
+          end.again === 'same_fresh' &&
+          isResendable(received.body) &&
+          ending === undefined
+        ) {
+          end = await relayed(passage, { job, permit, received, elsewhere, afterStale: true });
         }
         // Before the place is free: what may still be busy there must not be promised to the next one.
         afterwards(permit, end);
@@ -132,14 +183,14 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
         passage.phase = end.phase;
         throw end.error;
       }
-      if (end.kind !== 'failed') return ended(end, permit);
+      if (end.kind !== 'failed') return ended(passage, end, permit);
       passage.phase = end.phase;
       exclude.push(permit.backend.name);
       const repeat = end.again === 'elsewhere' || end.again === 'elsewhere_once';
       if (end.again === 'elsewhere_once' && crashed) return refuse(passage, killerRefusal(permit.backend.name));
       crashed ||= end.again === 'elsewhere_once';
-      if (!repeat || closing !== undefined || !isResendable(received.body) || !deps.hasOther(job, exclude)) {
-        return refuse(passage, end.refusal);
+      if (!repeat || closing !== undefined || !hasOther(exclude)) {
+        return refuse(passage, end.refusal, marksOfEnd(end, permit.backend.engine));
       }
       log.info('request goes to another backend', {
         requestId: passage.head.requestId,
@@ -149,19 +200,31 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
     }
   }
 
+  /** Where what a follow-up refers to was begun, or is under way still. */
+  function homeOf(passage: Passage, key: string | undefined): string | undefined {
+    const home = deps.sticky.find(key);
+    if (home !== undefined || key === undefined) return home;
+    return passages.toArray().find((other) => {
+      const isHome = other.observer.responseId === key || other.job?.stickyKey === key;
+      return other !== passage && isHome && other.backend !== undefined;
+    })?.backend;
+  }
+
   /** Waits for a place; leaving and shutdown end the wait at once. */
-  function admitted(passage: Passage, job: Job, exclude: readonly string[]): Promise<Permit | Refusal | 'gone'> {
+  function admitted(
+    passage: Passage,
+    { job, exclude, home }: { job: Job; exclude: readonly string[]; home: string | undefined },
+  ): Promise<Permit | Refusal | 'gone'> {
     const { client, observer } = passage;
-    const affinity = deps.sticky.find(job.stickyKey);
     passage.phase = 'queued';
     observer.mark('queued', clock.nowMs());
     return new Promise((resolve) => {
       const settle = (result: Permit | Refusal | 'gone') => {
         passage.interrupt = undefined;
-        observer.mark('admitted', clock.nowMs());
+        if (result !== 'gone' && !isRefusal(result)) observer.mark('admitted', clock.nowMs());
         resolve(result);
       };
-      const ask = { job, exclude, again: exclude.length > 0, ...(affinity === undefined ? {} : { affinity }) };
+      const ask = { job, exclude, again: exclude.length > 0, ...(home === undefined ? {} : { affinity: home }) };
       const ticket = deps.owner.ask(ask, (result) => {
         // The client may leave in the very turn of the grant: the place must not be lost.
         if (client.gone && !isRefusal(result)) {
@@ -181,10 +244,10 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
   /** One attempt on one backend. */
   function relayed(
     passage: Passage,
-    attempt: { job: Job; permit: Permit; received: Received; exclude: readonly string[]; fresh: boolean },
+    attempt: { job: Job; permit: Permit; received: Received; elsewhere: boolean; afterStale: boolean },
   ): Promise<RelayEnd> {
     const { head, client, observer } = passage;
-    const { job, permit, received, exclude, fresh } = attempt;
+    const { job, permit, received, elsewhere, afterStale } = attempt;
     const { backend } = permit;
     const link = deps.link(backend.name);
     const { edits, stripUsage } = planEdits(job, {
@@ -195,7 +258,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
     passage.backend = backend.name;
     passage.phase = 'connecting';
     passage.attempts += 1;
-    observer.attempt({ backend: backend.name, engine: backend.engine });
+    observer.attempt({ backend: backend.name, engine: backend.engine, atMs: clock.nowMs() });
     return new Promise((resolve) => {
       const relay = new Relay(
         {
@@ -203,7 +266,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
           head,
           backend,
           target: link.target,
-          path: link.target.pathPrefix + job.target,
+          path: link.target.pathPrefix + targetFor(job, deps.settings.classify.modelAliases),
           headers: upstreamHeaders(head, {
             engine: backend.engine,
             measured: job.measured,
@@ -211,9 +274,11 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
             ...(link.apiKey === undefined ? {} : { apiKey: link.apiKey }),
           }),
           body: edits.length === 0 ? received.body : received.edited(edits),
-          fresh,
+          // What can be sent only once must not meet a stale connection.
+          fresh: afterStale || !isResendable(received.body),
+          afterStale,
           strip: stripUsage,
-          elsewhere: isResendable(received.body) && deps.hasOther(job, [...exclude, backend.name]),
+          elsewhere,
         },
         {
           clock,
@@ -223,10 +288,12 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
           tap: observer,
           settings: deps.settings.relay,
           maxEventBytes: deps.settings.measure.maxEventBytes,
-          witness: createWitness(deps.fleet, backend.name),
+          witness: witness(backend.name),
+          bodyDone: received.release,
         },
         (end) => {
           leaveBackend();
+          passage.committed = relay.committed;
           passage.relay = undefined;
           passage.interrupt = undefined;
           resolve(end);
@@ -239,62 +306,76 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
     });
   }
 
-  /** What an attempt's end means for its backend: an abandoned request may go on there (R09, R10, R13). */
-  function afterwards(permit: Permit, end: RelayEnd): void {
-    const { backend } = permit;
-    const cut = end.kind === 'client_gone' || (end.kind === 'failed' && end.refusal.outcome === 'timeout');
-    if (!cut || backend.engine !== 'llama-server') return;
-    const resume = deps.fleet.holdProbes(backend.name);
-    clock.timer(abortSettlesMs, resume);
-    const reached = end.phase !== 'connecting' && end.phase !== 'queued';
-    if (reached && end.phase !== 'streaming' && permit.slots > 0) deps.fleet.ghost(backend.name, permit.slots);
+  /** One for each backend, not for each request. */
+  function witness(backend: string): BackendWitness {
+    const known = witnesses.get(backend);
+    if (known !== undefined) return known;
+    const made = createWitness(deps.fleet, backend);
+    witnesses.set(backend, made);
+    return made;
   }
 
-  function ended(end: Exclude<RelayEnd, { kind: 'failed' | 'broken' }>, permit: Permit): Ending {
+  /** What an attempt's end means for its backend: an abandoned request may go on there (R09, R10, R13). */
+  function afterwards(permit: Permit, end: RelayEnd): void {
+    const { backend, slots } = permit;
+    if (!end.aborted || backend.engine !== 'llama-server') return;
+    clock.timer(abortSettlesMs, deps.fleet.holdProbes(backend.name));
+    if (mayGoOn(end, backend.engine) && slots > 0) deps.fleet.ghost(backend.name, slots);
+  }
+
+  function ended(passage: Passage, end: Exclude<RelayEnd, { kind: 'failed' | 'broken' }>, permit: Permit): Ending {
+    const marks = marksOfEnd(end, permit.backend.engine);
     if (end.kind === 'client_gone') {
-      const mayGoOn = permit.backend.engine === 'llama-server' && end.phase !== 'streaming' && end.phase !== 'connecting';
       return {
-        ...gone(end.phase, end.reason),
+        ...(passage.client.refusedWith === undefined ? gone(end.phase, end.reason) : left(passage.client, end.phase)),
         ...(end.status === undefined ? {} : { status: end.status }),
-        ...(mayGoOn ? { marks: ['engine_may_go_on' as const] } : {}),
+        marks,
       };
     }
-    return end;
+    const { outcome, status, phase, spokenBy, reason } = end;
+    return {
+      outcome,
+      status,
+      phase,
+      spokenBy,
+      ...(reason === undefined ? {} : { reason }),
+      marks: [...end.marks, ...marks],
+    };
   }
 
   /** Answers with an error of our own making, in the dialect's shape. */
-  function refuse(passage: Passage, refusal: Refusal): Ending {
+  function refuse(passage: Passage, refusal: Refusal, marks: readonly RecordMark[] = []): Ending {
     const { client, head, job, phase } = passage;
     if (client.gone) return gone(phase, 'client_left');
     const body = Buffer.from(errorBody(refusal, job?.format ?? findEndpoint(head.method, head.target).format));
+    passage.committed = true;
     client.head(refusal.status, '', errorHeaders(refusal, head.requestId), { kind: 'length', bytes: body.length });
     if (head.method !== 'HEAD') client.write(body);
     client.end();
-    const { outcome, status, code, spokenBy } = refusal;
-    return { outcome, status, reason: code, spokenBy, phase };
+    passage.observer.ownAnswer(head.method === 'HEAD' ? 0 : body.length);
+    const { outcome, status, code, reason = code, spokenBy } = refusal;
+    return { outcome, status, reason, spokenBy, phase, marks };
   }
 
-  function finish(passage: Passage, ending: Ending): void {
-    passages.delete(passage);
-    const record = passage.observer.finish({ ...ending, attempts: passage.attempts, atMs: clock.nowMs() });
-    learn(record, passage);
-    deps.records.add(record);
+  /** A bug of ours: told in the dialect's words while the client has nothing yet, else cut. */
+  function broke(passage: Passage, error: unknown): Ending {
+    const { head, client, phase } = passage;
+    log.error('internal error', { requestId: head.requestId, error: errorText(error) });
+    const cut: Ending = { outcome: 'proxy_error', phase, spokenBy: 'warmlane', reason: 'internal' };
+    try {
+      if (!passage.committed && !client.gone) return refuse(passage, internalRefusal());
+      client.cut();
+    } catch (again) {
+      log.error('internal error', { requestId: head.requestId, error: errorText(again) });
+      client.cut();
+    }
+    return cut;
+  }
+
+  function finish(passage: Passage, how: Ending): void {
+    passages.remove(passage.place);
+    book(passage, how);
     if (passages.size === 0) for (const idler of idlers.splice(0)) idler();
-  }
-
-  function learn(record: RequestRecord, passage: Passage): void {
-    const { responseId } = passage.observer;
-    if (responseId !== undefined && record.backend !== undefined && passage.job?.endpoint === 'responses') {
-      deps.sticky.remember(responseId, record.backend);
-    }
-    const { stickyKey } = passage.job ?? {};
-    if (record.backend !== undefined && record.outcome === 'ok' && stickyKey !== undefined) {
-      deps.sticky.remember(stickyKey, record.backend);
-    }
-    if (record.backend !== undefined && record.outcome === 'ok' && passage.job?.generates === true) {
-      const { prompt, cached } = record.tokens;
-      deps.fleet.noteAnswer(record.backend, { usage: prompt !== undefined, cached: cached !== undefined });
-    }
   }
 
   return {
@@ -302,36 +383,39 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
       const passage: Passage = {
         head,
         client,
-        observer: createObserver(deps.settings.measure, { head, lag: deps.lag, wallMs: clock.wallMs() }),
+        observer: createObserver(deps.settings.measure, {
+          head,
+          lag: deps.lag,
+          prefills: deps.prefills,
+          coldStarts,
+          wallMs: clock.wallMs(),
+          endpoint: findEndpoint(head.method, head.target),
+        }),
         job: undefined,
         phase: 'receiving',
         backend: undefined,
         attempts: 0,
         relay: undefined,
+        committed: false,
+        place: { index: -1 },
         interrupt: undefined,
       };
-      passages.add(passage);
+      passage.place = passages.add(passage);
       run(passage, upload).then(
-        (ending) => finish(passage, ending),
-        (error: unknown) => {
-          log.error('internal error', { requestId: head.requestId, error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
-          client.cut();
-          finish(passage, { outcome: 'proxy_error', phase: passage.phase, spokenBy: 'warmlane', reason: 'internal' });
-        },
+        (how) => finish(passage, how),
+        (error: unknown) => finish(passage, broke(passage, error)),
       );
     },
     running() {
       const nowMs = clock.nowMs();
-      return [...passages].map((passage) => view(passage, nowMs));
+      return passages.toArray().map((passage) => view(passage, nowMs));
     },
     drain(refusal) {
       closing = refusal;
     },
     endAll(refusal) {
-      for (const passage of passages) {
-        if (passage.interrupt !== undefined) passage.interrupt(refusal);
-        else passage.client.cut();
-      }
+      ending = refusal;
+      passages.forEach((passage) => passage.interrupt?.(refusal));
     },
     idle: () => (passages.size === 0 ? Promise.resolve() : new Promise((resolve) => idlers.push(resolve))),
   };
@@ -340,35 +424,13 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
 /** How long an abort takes to be noticed by an idle llama-server: its poll for closed clients, once a second (R13). */
 const abortSettlesMs = 2500;
 
-/** Tells the fleet what one attempt shows of its backend. */
-function createWitness(fleet: Fleet, backend: string): BackendWitness {
-  return {
-    faulted(fault) {
-      const { kind } = fault;
-      if (kind === 'refused' || kind === 'connect_timeout' || kind === 'dns' || kind === 'tls') {
-        fleet.report(backend, { kind: 'connectFailed', fault: kind });
-      } else if (!fault.responseStarted) fleet.report(backend, { kind: 'resetBeforeHead' });
-    },
-    answered(answer) {
-      const signal = signalOfAnswer(answer);
-      if (signal !== undefined) fleet.report(backend, signal);
-      return signal !== undefined && signal.kind !== 'answered';
-    },
-    streamError(message) {
-      const signal = signalOfStreamError(message);
-      if (signal !== undefined) fleet.report(backend, signal);
-      return signal !== undefined;
-    },
-    quiet: () => fleet.watchQuiet(backend),
-  };
-}
-
-function gone(phase: Phase, reason: string): Ending {
-  return { outcome: 'client_abort', phase, spokenBy: 'warmlane', reason };
-}
-
 function isResendable(body: RequestBody): boolean {
   return body.kind !== 'stream';
+}
+
+/** Whatever it was begun with, such a request brings its whole text along: any backend can answer it. */
+function isSelfContained({ endpoint, generates }: Job): boolean {
+  return generates && endpoint !== 'responses';
 }
 
 function view(passage: Passage, nowMs: number): RunningView {

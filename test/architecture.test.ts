@@ -11,10 +11,16 @@ const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((fi
 
 function tableUnder(heading: string): ReadonlyMap<string, readonly string[]> {
   const section = readme.split(`## ${heading}`)[1]?.split('\n## ')[0] ?? '';
-  const rows = section.split('\n').filter((line) => line.startsWith('|')).slice(2);
+  const rows = section
+    .split('\n')
+    .filter((line) => line.startsWith('|'))
+    .slice(2);
   return new Map(
     rows.map((row) => {
-      const [left = '', right = ''] = row.split('|').slice(1, 3).map((cell) => cell.replaceAll('`', '').trim());
+      const [left = '', right = ''] = row
+        .split('|')
+        .slice(1, 3)
+        .map((cell) => cell.replaceAll('`', '').trim());
       return [left, right === '–' ? [] : right.split(',').map((item) => item.trim())];
     }),
   );
@@ -22,15 +28,14 @@ function tableUnder(heading: string): ReadonlyMap<string, readonly string[]> {
 
 /** Folder of a file, or its own name when it stands at the top. */
 function partOf(path: string): string {
-  const [first = '', ...rest] = path.split('/');
-  return rest.length === 0 ? first : first;
+  return path.split('/')[0] ?? '';
 }
 
 function importsOf(file: string): readonly string[] {
   const text = readFileSync(join(src, file), 'utf8');
-  return [...text.matchAll(/^(?:import|export)\b[^;]*?from\s+'([^']+)'|^import\s+'([^']+)'|\bimport\('([^']+)'\)/gms)].map(
-    (match) => match[1] ?? match[2] ?? match[3] ?? '',
-  );
+  return [
+    ...text.matchAll(/^(?:import|export)\b[^;]*?from\s+'([^']+)'|^import\s+'([^']+)'|\bimport\('([^']+)'\)/gms),
+  ].map((match) => match[1] ?? match[2] ?? match[3] ?? '');
 }
 
 const allowed = tableUnder('Import table');
@@ -50,9 +55,11 @@ describe('the import tables of src/README.md', () => {
       for (const target of importsOf(file).filter((name) => name.startsWith('.'))) {
         const path = relative(src, resolve(src, dirname(file), target));
         const to = partOf(path);
-        const settingsOnly = from === 'config' && allowed.get('config')?.includes(to) === true && !['platform', 'domain'].includes(to);
+        const settingsOnly =
+          from === 'config' && allowed.get('config')?.includes(to) === true && !['platform', 'domain'].includes(to);
         if (from !== to && !allowed.get(from)?.includes(to)) broken.push(`${file} → ${path}`);
-        else if (from !== to && settingsOnly && !path.endsWith('settings.ts')) broken.push(`${file} → ${path} (settings only)`);
+        else if (from !== to && settingsOnly && !path.endsWith('settings.ts'))
+          broken.push(`${file} → ${path} (settings only)`);
       }
     }
     expect(broken).toEqual([]);

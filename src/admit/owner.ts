@@ -123,7 +123,8 @@ export function createOwner(settings: AdmitSettings, deps: OwnerDeps): Owner {
     }
     const free = ranked.find(
       ({ backend }) =>
-        !waiter.ask.job.generates || (!blocked.has(backend.name) && hasRoom(backend, load(backend.name), waiter.ask.job)),
+        !waiter.ask.job.generates ||
+        (!blocked.has(backend.name) && hasRoom(backend, load(backend.name), waiter.ask.job)),
     );
     if (free === undefined) return ranked;
     grant(waiter, free);
@@ -152,7 +153,7 @@ export function createOwner(settings: AdmitSettings, deps: OwnerDeps): Owner {
   function walkQueue(): void {
     const blocked = new Set<string>();
     claimed = blocked;
-    for (let i = 0; i < queue.length && blocked.size < deps.fleet().backends.length; ) {
+    for (let i = 0; i < queue.length && blocked.size < deps.fleet().backends.length;) {
       const waiter = queue[i];
       if (waiter === undefined) return;
       queue.splice(i, 1);

@@ -27,7 +27,8 @@ export function queueTimeout(queueTimeoutMs: number): Refusal {
   };
 }
 
-export function shuttingDown(): Refusal {
+/** @param reason for the record, where the code doesn't say enough */
+export function shuttingDown(reason?: string): Refusal {
   return {
     refused: true,
     code: 'shutting_down',
@@ -37,5 +38,6 @@ export function shuttingDown(): Refusal {
     retryAfterSeconds: 1,
     spokenBy: 'warmlane',
     outcome: 'shutdown',
+    ...(reason === undefined ? {} : { reason }),
   };
 }

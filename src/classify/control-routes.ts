@@ -1,6 +1,7 @@
 /**
  * The routes that change an engine for everybody (design decision 8): closed unless the config opens their key.
- * Strict on purpose: a path that any server behind could take for one of them is one of them, under any prefix,
+ * Strict on purpose: what a known engine, also one behind a gateway that tidies paths, could take for one of them is one of
+ * them, under any prefix,
  * since vLLM's `--root-path` and llama-server's `--api-prefix` put one before their routes.
  */
 import { lenientPaths } from './request-path.ts';

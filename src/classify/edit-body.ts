@@ -1,9 +1,10 @@
 /**
- * The few permitted changes of a request body, each inside its byte span: usage asked for, a model alias replaced.
- * Decides which of them a backend gets, and applies them without copying or parsing the rest. Pure.
+ * The few permitted changes of a request, each inside its byte span: usage asked for in the body, a model alias replaced
+ * in body or target. Decides which of them a backend gets, and applies them without copying or parsing the rest. Pure.
  */
 import type { BodyEdit, Job } from '../domain/job.ts';
 import type { Engine } from '../domain/names.ts';
+import { modelPlace } from './request-path.ts';
 
 export interface EditOptions {
   readonly engine: Engine;
@@ -32,6 +33,18 @@ function usageEdit(job: Job, engine: Engine): BodyEdit | undefined {
   // vLLM reports by itself here, and the client of a direct request would see it too.
   if (engine === 'vllm' && job.usage.unstated) return undefined;
   return job.usage.edit;
+}
+
+/**
+ * The target as the backend gets it: received as it was, but for an alias in the one place that named the model
+ * (`/v1/models/{model}`, `?model=` of a GET).
+ */
+export function targetFor({ target, model, modelSpan }: Job, aliases: Readonly<Record<string, string>>): string {
+  if (model === undefined || modelSpan !== undefined || !Object.hasOwn(aliases, model)) return target;
+  const place = modelPlace(target);
+  const name = aliases[model];
+  if (place === undefined || name === undefined) return target;
+  return target.slice(0, place.start) + encodeURIComponent(name) + target.slice(place.end);
 }
 
 function aliasEdit({ model, modelSpan }: Job, aliases: Readonly<Record<string, string>>): BodyEdit | undefined {

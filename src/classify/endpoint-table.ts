@@ -1,6 +1,6 @@
 /**
  * The closed table of what each path is for. A path that isn't in it is `other` and passes through.
- * Decides nothing about the body; `body-keys.ts` says which keys of it are read for each endpoint.
+ * Decides nothing about the body; `wanted-keys.ts` says which keys of it are read for each endpoint.
  */
 import type { EndpointKind, StreamFormat } from '../domain/names.ts';
 import { findControl } from './control-routes.ts';
@@ -18,6 +18,7 @@ export type BodyReading =
   | 'messages'
   | 'ollama'
   | 'model_only'
+  | 'generation'
   | 'nothing';
 
 export interface Endpoint {
@@ -119,10 +120,14 @@ const rows: readonly (readonly [Endpoint, readonly string[]])[] = [
   [tokenize, ['/v1/chat/completions/derender', '/v1/completions/derender']],
 ];
 
+/** llama-server's route to steer a running generation, which its body names: it goes where that runs. */
+const generationControl = '/v1/chat/completions/control';
+
 const table: ReadonlyMap<string, Endpoint> = new Map([
   ...rows.flatMap(([endpoint, paths]) =>
     paths.flatMap((path) => writes.map((method) => [rowKey(method, path), endpoint] as const)),
   ),
+  [rowKey('POST', generationControl), { ...otherWithBody, reads: 'generation' }],
   ...['/v1/models', '/models'].flatMap((path) =>
     ['GET', 'HEAD'].map((method) => [rowKey(method, path), models] as const),
   ),
@@ -135,9 +140,6 @@ function rowKey(method: string, path: string): string {
 function takesBody(method: string): boolean {
   return method === 'POST' || method === 'PUT' || method === 'PATCH';
 }
-
-/** llama-server's route to steer a running generation, which its body names. */
-const generationControl = '/v1/chat/completions/control';
 
 /** Paths with a name in them: what is kept under that name is kept by one backend. */
 function findByPattern(method: string, path: string): Endpoint | undefined {

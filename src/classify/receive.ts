@@ -19,6 +19,14 @@ export interface ReceiveSettings {
   readonly keys: ReadonlyMap<string, number>;
 }
 
+/** Is told of a body what is known of it, when it is known. */
+export interface BodyWitness {
+  /** The whole body's length. */
+  bytes(total: number): void;
+  /** Its last byte is here. */
+  last(): void;
+}
+
 /** What the endpoint table says of a route's body. */
 export interface PlannedEndpoint {
   readonly kind: EndpointKind;
@@ -36,12 +44,14 @@ export interface Received {
   readonly multipart?: MultipartFields;
   /** The body with some spans replaced; the spans must lie in what is here already. */
   edited(edits: readonly BodyEdit[]): RequestBody;
-  /** The held bytes are no longer needed. Idempotent. */
+  /** The held bytes are no longer needed, by any body that came of them: they are let go. Idempotent. */
   release(): void;
 }
 
 /** Small bodies are held even if nobody reads them, so that a stale connection costs nothing. */
 const smallBytes = 64 * 1024;
+/** So much of a streamed body is read before its backend is known: only a socket that is read shows its client's leaving. */
+const aheadBytes = 1024 * 1024;
 /** A multipart body is searched for its `model` field so far, then streamed (C119). */
 const multipartSearchBytes = 1024 * 1024;
 
@@ -64,27 +74,36 @@ export function receive(
   plan: { readonly kind: BodyPlan; readonly contentType: string | undefined },
   limits: ReceiveSettings & {
     readonly budget: ByteBudget;
+    readonly witness: BodyWitness;
     /** Is given the way to end the waiting with a refusal. */
     readonly stoppable?: (stop: (refusal: Refusal) => void) => void;
   },
 ): Promise<Received | Refusal | 'gone'> {
-  if (plan.kind === 'none') return Promise.resolve(unread({ kind: 'none' }, 0));
+  const { budget, witness } = limits;
+  if (upload.bytes !== undefined) witness.bytes(upload.bytes);
+  if (plan.kind === 'none') {
+    witness.last();
+    return Promise.resolve({ body: { kind: 'none' }, bytes: 0, edited: () => ({ kind: 'none' }), release() {} });
+  }
   if (plan.kind === 'stream') {
     upload.proceed();
-    return Promise.resolve(unread(streamBody(upload.stream, [], upload.bytes), upload.bytes ?? 0));
+    const rest = readAhead(upload.stream, { budget, witness, bytesBefore: 0 });
+    const body = streamBody(rest, [], upload.bytes);
+    return Promise.resolve({ body, bytes: upload.bytes ?? 0, edited: () => body, release: rest.release });
   }
   if (upload.bytes !== undefined && upload.bytes > limits.maxBodyBytes && plan.kind === 'json') {
     return Promise.resolve(bodyTooLarge(limits.maxBodyBytes));
   }
   upload.proceed();
   return new Promise((resolve) => {
-    const stop = hold(upload, plan, { ...limits, resolve });
+    const stop = hold(upload, plan, { resolve, ...limits });
     limits.stoppable?.(stop);
   });
 }
 
 interface HoldLimits extends ReceiveSettings {
   readonly budget: ByteBudget;
+  readonly witness: BodyWitness;
   readonly resolve: (result: Received | Refusal | 'gone') => void;
 }
 
@@ -95,7 +114,7 @@ function hold(
   limits: HoldLimits,
 ): (refusal: Refusal) => void {
   const { stream } = upload;
-  const { budget } = limits;
+  const { budget, witness } = limits;
   const chunks: Buffer[] = [];
   let bytes = 0;
   const scan = plan.kind === 'json' ? createJsonScan({ keys: limits.keys }) : undefined;
@@ -115,11 +134,18 @@ function hold(
     settle(refusal);
     stream.resume();
   };
+  /** Every list that was handed out: emptied when the bytes are let go, whoever still holds the list. */
+  const lists: Buffer[][] = [chunks];
+  const handOut = (list: readonly Buffer[]): readonly Buffer[] => {
+    const copy = [...list];
+    lists.push(copy);
+    return copy;
+  };
   let held = true;
   const release = () => {
     if (held) budget.give(bytes);
     held = false;
-    chunks.length = 0;
+    for (const list of lists) list.length = 0;
   };
   const onData = (chunk: Buffer) => {
     if (plan.kind === 'json' && bytes + chunk.length > limits.maxBodyBytes)
@@ -133,25 +159,34 @@ function hold(
     if (multipart.fields.model === undefined && bytes < multipartSearchBytes) return;
     stream.pause();
     const fields = multipart.fields;
-    const first = chunks.slice();
+    const first = handOut(chunks);
+    const rest = readAhead(stream, { budget, witness, bytesBefore: bytes });
     settle({
-      body: streamBody(stream, first, upload.bytes),
+      body: streamBody(rest, first, upload.bytes),
       bytes: upload.bytes ?? bytes,
       multipart: fields,
       edited(edits) {
         const changed = applyEdits(first, edits);
         const grown = changed.bytes - bytes;
-        return streamBody(stream, changed.chunks, upload.bytes === undefined ? undefined : upload.bytes + grown);
+        return streamBody(rest, handOut(changed.chunks), upload.bytes === undefined ? undefined : upload.bytes + grown);
       },
-      release,
+      release() {
+        rest.release();
+        release();
+      },
     });
   };
   const onEnd = () => {
-    const whole = chunks.slice();
+    const whole = handOut(chunks);
+    witness.bytes(bytes);
+    witness.last();
     settle({
       body: { kind: 'held', chunks: whole, bytes },
       bytes,
-      edited: (edits) => ({ kind: 'held', ...applyEdits(whole, edits) }),
+      edited(edits) {
+        const changed = applyEdits(whole, edits);
+        return { kind: 'held', chunks: handOut(changed.chunks), bytes: changed.bytes };
+      },
       release,
       ...(scan === undefined ? {} : { scan: scan.end() }),
       ...(multipart === undefined ? {} : { multipart: multipart.fields }),
@@ -167,30 +202,78 @@ function hold(
 
 function ignore(): void {}
 
-/** A body that nobody reads here. */
-function unread(body: RequestBody, bytes: number): Received {
-  return { body, bytes, edited: () => body, release() {} };
+/** What has not been read of a body yet. */
+interface Rest {
+  /** From now on all goes to the sink. Once. */
+  start(sink: BodySink, first: readonly Buffer[]): void;
+  resume(): void;
+  /** Lets go what was read ahead, and reads no more unless it was started. Idempotent. */
+  release(): void;
+}
+
+/** Reads on from now, up to a bound, until the rest is asked for. */
+function readAhead(
+  stream: Readable,
+  { budget, witness, bytesBefore }: { budget: ByteBudget; witness: BodyWitness; bytesBefore: number },
+): Rest {
+  let ahead: Buffer[] = [];
+  let takenBytes = 0;
+  let bytes = bytesBefore;
+  let state: 'open' | 'ended' | 'broken' = 'open';
+  let sink: BodySink | undefined;
+  const letGo = () => {
+    budget.give(takenBytes);
+    takenBytes = 0;
+    ahead = [];
+  };
+  const onData = (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (sink !== undefined) {
+      if (!sink.write(chunk)) stream.pause();
+      return;
+    }
+    ahead.push(chunk);
+    // What was read can't be put back: one read past a full budget is kept, and it is the last.
+    const counted = budget.take(chunk.length);
+    if (counted) takenBytes += chunk.length;
+    if (!counted || takenBytes >= aheadBytes) stream.pause();
+  };
+  const onEnd = () => {
+    state = 'ended';
+    witness.bytes(bytes);
+    witness.last();
+    sink?.end();
+  };
+  const onBroken = () => {
+    if (state !== 'open') return;
+    state = 'broken';
+    sink?.fail();
+  };
+  stream.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken);
+  stream.resume();
+  return {
+    start(to, first) {
+      let takes = true;
+      for (const chunk of first) takes = to.write(chunk);
+      for (const chunk of ahead) takes = to.write(chunk);
+      sink = to;
+      letGo();
+      if (state === 'ended') to.end();
+      else if (state === 'broken') to.fail();
+      else if (takes) stream.resume();
+      else stream.pause();
+    },
+    resume() {
+      stream.resume();
+    },
+    release() {
+      letGo();
+      if (sink === undefined) stream.off('data', onData).off('end', onEnd);
+    },
+  };
 }
 
 /** A body that is sent once, as it comes: what was read already, then the rest with back-pressure. */
-function streamBody(stream: Readable, first: readonly Buffer[], bytes: number | undefined): RequestBody {
-  return {
-    kind: 'stream',
-    bytes,
-    start(sink: BodySink) {
-      for (const chunk of first) sink.write(chunk);
-      stream.on('data', (chunk: Buffer) => {
-        if (!sink.write(chunk)) stream.pause();
-      });
-      stream.on('end', () => sink.end());
-      stream.on('error', () => sink.fail());
-      stream.on('close', () => {
-        if (!stream.readableEnded) sink.fail();
-      });
-      stream.resume();
-    },
-    drained() {
-      stream.resume();
-    },
-  };
+function streamBody(rest: Rest, first: readonly Buffer[], bytes: number | undefined): RequestBody {
+  return { kind: 'stream', bytes, start: (sink: BodySink) => rest.start(sink, first), drained: () => rest.resume() };
 }

@@ -22,12 +22,18 @@ export function matchedPath(path: string): string {
 /**
  * The segments of every path that a lenient server, or one behind a gateway that tidies paths, could read:
  * decoded up to three times, backslash for slash, blanks and control characters dropped, slashes collapsed,
- * dot segments resolved before or after collapsing.
+ * dot segments resolved before or after collapsing, path parameters (`;a=b`) kept or dropped.
  */
 export function lenientPaths(path: string): readonly (readonly string[])[] {
   let decoded = path;
   for (let round = 0; round < 3 && decoded.includes('%'); round += 1) decoded = decodeOnce(decoded);
   const segments = decoded.replace(blankOrControl, '').replaceAll('\\', '/').split('/').slice(1);
+  const readings = readSegments(segments);
+  if (!decoded.includes(';')) return readings;
+  return [...readings, ...readSegments(segments.map((segment) => segment.replace(/;.*$/, '')))];
+}
+
+function readSegments(segments: readonly string[]): readonly (readonly string[])[] {
   const collapsed = segments.filter((segment) => segment !== '');
   const first = resolveDots(collapsed);
   if (!segments.includes('..')) return [first];
@@ -58,4 +64,16 @@ export function queryValue(query: string, name: string): string | undefined {
   if (query === '') return undefined;
   const values = new URLSearchParams(query).getAll(name);
   return values.length === 1 && values[0] !== '' ? values[0] : undefined;
+}
+
+/** Where a target names its model, in the path or else in the query; undefined when not in plain sight. */
+export function modelPlace(target: string): { readonly start: number; readonly end: number } | undefined {
+  const { path, query } = splitTarget(target);
+  if (!target.startsWith(path)) return undefined;
+  const inPath = /^\/v1\/models\/(.+)$/.exec(path)?.[1];
+  if (inPath !== undefined) return { start: path.length - inPath.length, end: path.length };
+  const named = /(?:^|&)model=([^&]+)/.exec(query);
+  if (named?.[1] === undefined) return undefined;
+  const end = path.length + 1 + named.index + named[0].length;
+  return { start: end - named[1].length, end };
 }

@@ -19,13 +19,15 @@ export interface StickySources {
 }
 
 export function readStickyKey({ endpoint, query, scan, conversationHeader }: StickySources): string | undefined {
-  const inBody = endpoint.reads === 'responses' ? fromBody(scan) : undefined;
+  const inBody = fromBody(endpoint, scan);
   // llama-server's resumable streams: GET /v1/stream?conv_id=…, begun with the header.
   const key = endpoint.pathId ?? inBody ?? queryValue(query, 'conv_id') ?? conversationHeader;
   return key === undefined || key === '' || key.length > maxChars ? undefined : key;
 }
 
-function fromBody(scan: JsonScanResult | undefined): string | undefined {
+function fromBody(endpoint: Endpoint, scan: JsonScanResult | undefined): string | undefined {
+  if (endpoint.reads === 'generation') return readJsonString(scan?.fields.get('id'));
+  if (endpoint.reads !== 'responses') return undefined;
   const previous = readJsonString(scan?.fields.get('previous_response_id'));
   if (previous !== undefined) return previous;
   const conversation = scan?.fields.get('conversation');

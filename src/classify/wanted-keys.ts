@@ -21,6 +21,7 @@ export const wantedKeys: ReadonlyMap<string, number> = new Map([
   ['max_completion_tokens', numberBytes],
   ['max_output_tokens', numberBytes],
   ['n_predict', numberBytes],
+  ['id', nameBytes],
   ['previous_response_id', nameBytes],
   ['conversation', objectBytes],
   ['options', objectBytes],
@@ -44,6 +45,7 @@ const keysByReading: Readonly<Record<BodyReading, ReadonlySet<string>>> = {
   messages: new Set(['model', 'stream', 'max_tokens']),
   ollama: new Set(['model', 'stream', 'options']),
   model_only: new Set(['model']),
+  generation: new Set(['model', 'id']),
   nothing: new Set(),
 };
 

@@ -93,9 +93,18 @@ export type RecordMark =
 
 /**
  * Which window the TPOT was taken over, or why there is none.
- * `first_to_finish`: as `role_to_finish`, where there is no role chunk or only the end token had no event.
+ * `first_to_finish`: only the end token had no event (not marked), or as `role_to_finish` where there is no role chunk.
  */
-export type TpotWindow = 'visible' | 'role_to_finish' | 'first_to_finish' | 'none_single_token' | 'none_hidden_reasoning' | 'none_unknown_count' | 'none_not_streamed' | 'none_no_window';
+export type TpotWindow =
+  | 'visible'
+  | 'role_to_finish'
+  | 'first_to_finish'
+  | 'none_single_token'
+  | 'none_hidden_reasoning'
+  | 'none_unknown_count'
+  | 'none_not_streamed'
+  | 'none_no_answer'
+  | 'none_no_window';
 
 export interface Figures {
   /** last request byte received → first visible token */
@@ -180,9 +189,11 @@ export interface RequestRecord {
   readonly status?: number;
   readonly spokenBy: 'warmlane' | 'backend';
   readonly attempts: number;
+  /** whether the answer streamed; where none came, whether that was asked for */
   readonly streamed: boolean;
   readonly format: StreamFormat;
-  readonly requestBytes: number;
+  /** whole request body, as announced or counted; absent when neither is known */
+  readonly requestBytes?: number;
   readonly responseBytes: number;
   /** token events seen (not tokens) */
   readonly events: number;

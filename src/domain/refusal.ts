@@ -13,7 +13,6 @@ export type RefusalCode =
   | 'route_closed'
   | 'queue_full'
   | 'queue_timeout'
-  | 'prompt_too_long'
   | 'no_backend'
   | 'backend_unreachable'
   | 'backend_closed_early'
@@ -28,6 +27,7 @@ export type RefusalCode =
   | 'backend_lost'
   | 'prompt_killed_engine'
   | 'shutting_down'
+  | 'loop_detected'
   | 'internal';
 
 export interface Refusal {
@@ -39,12 +39,16 @@ export interface Refusal {
   readonly type: string;
   /** What happened and what to do, for a person. Never contains a prompt, an answer or a key. */
   readonly message: string;
+  /** The backend's own error object as JSON text: its client gets it instead of `message`. May quote a prompt: not to be logged. */
+  readonly body?: string;
   /** Name of the offending request field, if one. */
   readonly param?: string;
   /** Whole seconds for `Retry-After`. */
   readonly retryAfterSeconds?: number;
   /** Who is the cause: `warmlane` refuses by its own rule, `backend` failed or spoke. */
   readonly spokenBy: 'warmlane' | 'backend';
+  /** The record's reason where it isn't the code. */
+  readonly reason?: string;
   /** How the record books it. */
   readonly outcome: Outcome;
 }

@@ -24,6 +24,8 @@ export interface StreamError {
   readonly type?: string;
   /** Numeric status if the engine gave one (vLLM, llama-server, SGLang). */
   readonly status?: number;
+  /** The engine's own error object, whole, as JSON text of at most 16 KiB; for its client alone, never for a record or the log. */
+  readonly body?: string;
 }
 
 export interface StreamTap {

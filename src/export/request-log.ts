@@ -28,6 +28,8 @@ export function logFields(record: RequestRecord): LogFields {
     tokensFrom: tokens.output?.source,
     finish: record.finishReasons.length > 0 ? record.finishReasons : undefined,
     ttftMs: millis(figures.ttftMs),
+    upstreamTtftMs: millis(figures.upstreamTtftMs),
+    firstEventMs: millis(figures.firstEventMs),
     ttfaMs: figures.ttfaMs === figures.ttftMs ? undefined : millis(figures.ttfaMs),
     tpotMs: millis(figures.tpotMs),
     tpotWindow: figures.tpotWindow,
@@ -40,12 +42,22 @@ export function logFields(record: RequestRecord): LogFields {
     connectMs: millis(figures.connectMs),
     prefillMs: millis(figures.prefillMs),
     prefillKind: figures.prefillKind,
+    engineQueueMs: millis(figures.engineQueueMs),
+    ...longestStall(record),
     overheadMs: millis(figures.overheadMs),
+    overheadPerEventMicros: tenth(figures.overheadPerEventMicros),
     requestBytes: record.requestBytes,
     responseBytes: record.responseBytes,
     events: record.events,
     marks: record.marks.length > 0 ? record.marks : undefined,
   };
+}
+
+/** R20, R21: what the stream lost most time to. */
+function longestStall({ stalls }: RequestRecord): LogFields {
+  const [stall] = stalls ?? [];
+  if (stall === undefined) return {};
+  return { stallMs: millis(stall.durationMs), stalledBy: stall.requestId, stalledByTokens: stall.promptTokens };
 }
 
 function millis(value: number | undefined): number | undefined {

@@ -22,6 +22,8 @@ const routerThreads =
   'as a router it holds an HTTP thread for each request in flight on any of its models; ' +
   'start llama-server with --threads-http at the sum of their slots + 8';
 
+export const noModels = 'answers, but shows no models: is this the right port?';
+
 /** What is known beside the facts. */
 export interface AdviceEvidence {
   /** Answers that gave usage came without cached tokens, and none with. */

@@ -1,6 +1,6 @@
 /** Makes what others see of one backend from what is known of it. Pure: settings come before findings. */
 import type { BackendView } from '../domain/fleet.ts';
-import { adviceFor, type AdviceEvidence } from './advice.ts';
+import { adviceFor, noModels, type AdviceEvidence } from './advice.ts';
 import type { BackendFacts } from './facts.ts';
 import type { HealthState } from './health.ts';
 import type { BackendSettings } from './settings.ts';
@@ -15,22 +15,26 @@ export interface ViewInput {
 export function viewOf(settings: BackendSettings, input: ViewInput): BackendView {
   const { facts, health } = input;
   const slots = settings.maxInFlight ?? facts?.slots;
+  const engineKnown = settings.engine !== undefined || facts?.engineKnown === true;
+  const models = settings.models ?? facts?.models ?? [];
+  const advice = facts === undefined ? [] : [...adviceFor(facts, settings, input.evidence)];
+  if (health.health === 'up' && !engineKnown && models.length === 0) advice.push(noModels);
   return Object.freeze({
     name: settings.name,
     url: settings.url,
     engine: settings.engine ?? facts?.engine ?? 'openai',
-    engineKnown: settings.engine !== undefined || facts?.engineKnown === true,
+    engineKnown,
     ...(facts?.version === undefined ? {} : { version: facts.version }),
     health: health.health,
     healthReason: health.reason,
     healthSinceMs: health.sinceMs,
-    models: Object.freeze([...(settings.models ?? facts?.models ?? [])]),
+    models: Object.freeze([...models]),
     ...(slots === undefined ? {} : { slots }),
     ghostSlots: input.ghostSlots,
     ...(facts?.contextTokens === undefined ? {} : { contextTokens: facts.contextTokens }),
     ...(facts?.blockTokens === undefined ? {} : { blockTokens: facts.blockTokens }),
     ...(facts?.kvTokens === undefined ? {} : { kvTokens: facts.kvTokens }),
     ...(facts?.maxSequences === undefined ? {} : { maxSequences: facts.maxSequences }),
-    advice: Object.freeze(facts === undefined ? [] : [...adviceFor(facts, settings, input.evidence)]),
+    advice: Object.freeze(advice),
   });
 }

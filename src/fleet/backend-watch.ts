@@ -104,10 +104,23 @@ export function createBackendWatch(settings: BackendSettings, fleet: FleetSettin
     roundTimer = clock.timer(Math.max(0, dueMs - clock.nowMs()), () => void round());
   }
 
+  /** Never rejects: a bug in one round must not be the end of all rounds. */
   async function round(): Promise<void> {
     running = true;
     doubted = false;
     roundTimer?.cancel();
+    try {
+      await probe();
+    } catch (error) {
+      log.error('a round of probes failed', { backend: settings.name, error: errorText(error) });
+    } finally {
+      running = false;
+      lastEndMs = clock.nowMs();
+      arm();
+    }
+  }
+
+  async function probe(): Promise<void> {
     const startedMs = clock.nowMs();
     const busy = isBusy();
     const ask = boundedAsk(deps.fetch, clock, { timeoutMs: fleet.probeTimeoutMs, signal: stopping.signal });
@@ -118,11 +131,7 @@ export function createBackendWatch(settings: BackendSettings, fleet: FleetSettin
       wantsSlots: ghosts.count() > 0 && startedMs >= ghosts.youngestMs() + slotsSettleMs,
       configured: settings.engine,
     });
-    running = false;
-    if (stopping.signal.aborted) return;
-    lastEndMs = clock.nowMs();
-    takeIn(result, { startedMs, busy: busy || isBusy() });
-    arm();
+    if (!stopping.signal.aborted) takeIn(result, { startedMs, busy: busy || isBusy() });
   }
 
   /** Something of ours is there, or may still be. */
@@ -248,4 +257,8 @@ export function createBackendWatch(settings: BackendSettings, fleet: FleetSettin
       armGhosts();
     },
   };
+}
+
+function errorText(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

@@ -66,7 +66,9 @@ function exchange(probe: http.ClientRequest, clock: Clock, options: ProbeOptions
 
 function openProbe(url: URL, target: ProbeTarget, options: ProbeOptions): http.ClientRequest {
   const headers: Record<string, string> = { accept: '*/*', 'accept-encoding': 'identity', 'user-agent': 'warmlane' };
-  if (target.apiKey !== undefined) headers['authorization'] = `Bearer ${target.apiKey}`;
+  const { credentials } = options;
+  if (credentials !== undefined) Object.assign(headers, credentials);
+  else if (target.apiKey !== undefined) headers['authorization'] = `Bearer ${target.apiKey}`;
   const common = { method: options.method ?? 'GET', headers, agent: false as const };
   if (url.protocol !== 'https:') return http.request(url, common);
   const { tls } = target;

@@ -36,6 +36,8 @@ export interface ProbeOptions {
   /** Absolute: from the call to the last byte of the answer. */
   readonly timeoutMs: number;
   readonly method?: 'GET' | 'HEAD';
+  /** A client's own credentials, by lower-case header name; they take the place of the backend's key. */
+  readonly credentials?: Readonly<Record<string, string>>;
   /** Calls the probe off; it then fails with `other`. */
   readonly signal?: AbortSignal;
 }

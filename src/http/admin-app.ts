@@ -1,72 +1,86 @@
 /** Routes of the admin listener: what runs, what ran, what is known of the backends, as JSON. Loopback by default. */
-import { Hono } from 'hono';
+import { Hono, type Context } from 'hono';
 import type { FleetSnapshot } from '../domain/fleet.ts';
 import type { RequestRecord } from '../domain/record.ts';
 import type { Pipeline } from '../pipeline.ts';
+import { adminJson, jsonHeaders, recordJson, recordsJson, streamOf } from './admin-json.ts';
+import { mayName, type ListeningOn } from './host-guard.ts';
 
 export interface AdminDeps {
-  readonly pipeline: Pipeline;
+  readonly pipeline: Pick<Pipeline, 'running'>;
   readonly fleet: () => FleetSnapshot;
   readonly load: (backend: string) => { readonly jobs: number; readonly slots: number };
   readonly waiting: () => number;
   /** Newest first. */
   readonly records: () => readonly RequestRecord[];
   readonly status: () => Readonly<Record<string, string | number>>;
+  /** Monotonic. */
+  readonly nowMs: () => number;
+  /** Asked at each request: the address is known once the listener is open. */
+  readonly listeningOn: () => ListeningOn;
 }
+
+const index = {
+  '/healthz': 'is the process well',
+  '/running': 'requests under way',
+  '/records?limit=100':
+    'finished requests, newest first; moments (timeline, stamps, stalls) are monotonic ms of this process, no wall clock: ' +
+    'only their differences mean something',
+  '/records/{request id}': 'one finished request',
+  '/backends': 'what is known of the backends, and their load; healthAgeMs: for how long health has been what it is',
+};
 
 export function createAdminApp(deps: AdminDeps): Hono {
   const app = new Hono();
-  app.get('/', (c) =>
-    c.json({
-      '/healthz': 'is the process well',
-      '/running': 'requests under way',
-      '/records?limit=100': 'finished requests, newest first',
-      '/records/{request id}': 'one finished request',
-      '/backends': 'what is known of the backends, and their load',
-    }),
-  );
-  app.get('/healthz', (c) => c.json({ status: 'ok', ...deps.status() }));
-  app.get('/running', (c) => c.json({ waiting: deps.waiting(), running: deps.pipeline.running() }));
-  app.get('/backends', (c) =>
-    c.json({ backends: deps.fleet().backends.map((backend) => ({ ...backend, load: deps.load(backend.name) })) }),
-  );
-  app.get('/records', (c) => {
+  app.use(async (c, next) => {
+    const on = deps.listeningOn();
+    if (mayName(c.req.header('host'), on)) return next();
+    const message =
+      `The admin listener is on loopback and answers only to a Host of this machine (localhost, 127.0.0.1, [::1], ${on.host}). ` +
+      'Ask it by one of these, or have it listen on another address (--admin-listen).';
+    return json(failure(message), 403);
+  });
+  page(app, '/', () => json(index));
+  page(app, '/healthz', () => json({ status: 'ok', ...deps.status() }));
+  page(app, '/running', () => json({ waiting: deps.waiting(), running: deps.pipeline.running() }));
+  page(app, '/backends', () => json({ backends: backendsOf(deps) }));
+  page(app, '/records', (c) => {
     const limit = c.req.query('limit') ?? '1000';
-    if (!/^\d{1,6}$/.test(limit)) return c.json({ error: { message: 'limit must be a whole number', param: 'limit' } }, 400);
-    return new Response(recordsJson(deps.records().slice(0, Number(limit))), {
-      headers: { 'Content-Type': 'application/json; charset=utf-8' },
-    });
+    if (!/^\d{1,6}$/.test(limit)) return json(failure('limit must be a whole number', 'limit'), 400);
+    return new Response(streamOf(recordsJson(deps.records().slice(0, Number(limit)))), { headers: jsonHeaders });
   });
-  app.get('/records/:id', (c) => {
+  page(app, '/records/:id', (c) => {
     const record = deps.records().find((each) => each.requestId === c.req.param('id'));
-    if (record === undefined) return c.json({ error: { message: 'No record of this request is kept (any more).' } }, 404);
-    return new Response(recordJson(record), { headers: { 'Content-Type': 'application/json; charset=utf-8' } });
+    if (record === undefined) return json(failure('No record of this request is kept (any more).'), 404);
+    return new Response(streamOf(recordJson(record)), { headers: jsonHeaders });
   });
-  app.notFound((c) => c.json({ error: { message: `No such page. See ${new URL('/', c.req.url).href}` } }, 404));
+  app.notFound((c) => json(failure(`No such page. See ${new URL('/', c.req.url).href}`), 404));
   return app;
 }
 
-/** Record by record, so that a long list never holds up the streams. */
-function recordsJson(records: readonly RequestRecord[]): ReadableStream<Uint8Array> {
-  const encoder = new TextEncoder();
-  let at = 0;
-  return new ReadableStream({
-    start: (controller) => controller.enqueue(encoder.encode('{"records":[')),
-    pull(controller) {
-      const record = records[at];
-      if (record === undefined) {
-        controller.enqueue(encoder.encode(']}\n'));
-        controller.close();
-        return;
-      }
-      controller.enqueue(encoder.encode((at > 0 ? ',\n' : '\n') + recordJson(record)));
-      at += 1;
-    },
+/** A page can be read, and nothing else. */
+function page(app: Hono, path: string, answer: (c: Context) => Response): void {
+  app.get(path, answer);
+  app.all(path, () => {
+    const refused = json(failure('This page can only be read: use GET.'), 405);
+    refused.headers.set('Allow', 'GET, HEAD');
+    return refused;
   });
 }
 
-function recordJson(record: RequestRecord): string {
-  return JSON.stringify(record, (_key, value: unknown) =>
-    ArrayBuffer.isView(value) ? Array.from(value as Float64Array) : value,
-  );
+/** The moment of the last change means nothing outside this process: its age does. */
+function backendsOf({ fleet, load, nowMs }: AdminDeps) {
+  return fleet().backends.map(({ healthSinceMs, ...backend }) => ({
+    ...backend,
+    healthAgeMs: nowMs() - healthSinceMs,
+    load: load(backend.name),
+  }));
+}
+
+function failure(message: string, param?: string) {
+  return { error: { message, ...(param === undefined ? {} : { param }) } };
+}
+
+function json(value: object, status = 200): Response {
+  return new Response(adminJson(value), { status, headers: jsonHeaders });
 }

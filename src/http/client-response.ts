@@ -5,11 +5,23 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { ClientFraming, ClientPort } from '../platform/client-port.ts';
+import { TLSSocket } from 'node:tls';
+import type { ClientFraming, ClientPort, ClientRefused } from '../platform/client-port.ts';
+import { onConnectionClosed } from './pipelined.ts';
+import { refusedWith } from './refused.ts';
 
 const lastChunk = Buffer.from('0\r\n\r\n');
 /** A client that doesn't take the last bytes of a cut answer is dropped after this. */
 const cutGraceMs = 1000;
+/** A reset comes so long after the last bytes: one that overtakes the client's reading of them looks like a plain end. */
+const resetAfterMs = 100;
+
+export interface ClientResponseOptions {
+  /** A client that takes none of an ended answer's last bytes for so long is dropped; 0: never. */
+  readonly stallMs: number;
+  /** Last change of every answer's headers (raw names and values in turn); absent: none. */
+  readonly dress?: (rawHeaders: readonly string[]) => readonly string[];
+}
 
 export class ClientResponse implements ClientPort {
   takesChunks = false;
@@ -17,24 +29,36 @@ export class ClientResponse implements ClientPort {
   readonly #incoming: IncomingMessage;
   readonly #outgoing: ServerResponse;
   #socket: Socket | undefined;
+  /** The socket, while writes to it are gathered. */
+  #corked: Socket | undefined;
   #chunked = false;
+  /** The client takes the connection's end for the answer's end. */
+  #closeDelimited = false;
   #ended = false;
   #goneListener: (() => void) | undefined;
   #drainListener: (() => void) | undefined;
 
-  readonly #stallMs: number;
+  readonly #options: ClientResponseOptions;
 
-  /** @param stallMs a client that takes none of an ended answer's last bytes for so long is dropped; 0: never */
-  constructor(incoming: IncomingMessage, outgoing: ServerResponse, stallMs: number) {
+  constructor(incoming: IncomingMessage, outgoing: ServerResponse, options: ClientResponseOptions) {
     this.#incoming = incoming;
     this.#outgoing = outgoing;
-    this.#stallMs = stallMs;
+    this.#options = options;
     outgoing.on('close', () => this.#closed());
     outgoing.on('error', () => this.leave());
+    if (outgoing.socket === null) {
+      const forget = onConnectionClosed(incoming.socket, () => this.#closed());
+      outgoing.once('close', forget);
+    }
   }
 
   get bufferedBytes(): number {
+    if (this.#corked !== undefined) return 0;
     return this.#socket === undefined ? this.#outgoing.writableLength : this.#socket.writableLength;
+  }
+
+  get refusedWith(): ClientRefused | undefined {
+    return refusedWith(this.#outgoing);
   }
 
   onGone(listener: () => void): void {
@@ -49,14 +73,17 @@ export class ClientResponse implements ClientPort {
   head(status: number, reason: string, rawHeaders: readonly string[], framing: ClientFraming): void {
     const outgoing = this.#outgoing;
     if (this.gone || outgoing.headersSent) return;
+    const headers = this.#options.dress?.(rawHeaders) ?? rawHeaders;
     if (framing.kind === 'length') {
-      outgoing.writeHead(status, reason, [...rawHeaders, 'content-length', String(framing.bytes)]);
+      outgoing.writeHead(status, reason, [...headers, 'content-length', String(framing.bytes)]);
     } else {
-      outgoing.writeHead(status, reason, rawHeaders as string[]);
+      outgoing.writeHead(status, reason, headers as string[]);
     }
     if (framing.kind === 'none') return;
-    outgoing.flushHeaders();
+    // As flushHeaders, but byte for byte: that one would turn characters above 127 into UTF-8.
+    outgoing.write('', 'latin1');
     this.#chunked = framing.kind === 'stream' && outgoing.chunkedEncoding;
+    this.#closeDelimited = framing.kind === 'stream' && !outgoing.chunkedEncoding;
     const socket = outgoing.socket;
     if (socket !== null && socket !== undefined) {
       this.#socket = socket;
@@ -70,22 +97,34 @@ export class ClientResponse implements ClientPort {
   }
 
   cork(): void {
-    this.#outgoing.socket?.cork();
+    const { socket } = this.#outgoing;
+    if (socket === null || this.#corked !== undefined) return;
+    this.#corked = socket;
+    socket.cork();
   }
 
+  /** At the end of this turn: what the backend's same read still brings leaves together with the head. */
   uncork(): void {
-    this.#outgoing.socket?.uncork();
+    if (this.#corked !== undefined) process.nextTick(uncorkNow, this);
+  }
+
+  /** For `uncork` alone. */
+  flush(): void {
+    this.#corked?.uncork();
+    this.#corked = undefined;
   }
 
   writeChunks(wire: Buffer): boolean {
     if (this.gone || this.#ended || this.#socket === undefined) return true;
-    return this.#socket.write(wire);
+    // What is gathered outlives the read that it came in.
+    return this.#socket.write(this.#corked === undefined ? wire : Buffer.from(wire));
   }
 
   write(payload: Buffer): boolean {
     if (this.gone || this.#ended || payload.length === 0) return true;
     if (this.#socket === undefined) return this.#outgoing.write(Buffer.from(payload));
-    return this.#socket.write(this.#chunked ? frameChunk(payload) : payload);
+    if (this.#chunked) return this.#socket.write(frameChunk(payload));
+    return this.#socket.write(this.#corked === undefined ? payload : Buffer.from(payload));
   }
 
   end(): void {
@@ -94,9 +133,12 @@ export class ClientResponse implements ClientPort {
     if (this.#socket !== undefined) {
       this.#socket.off('drain', this.#drained);
       if (this.#chunked) this.#socket.write(lastChunk);
-      if (this.#stallMs > 0 && this.#socket.writableLength > 0) this.#socket.setTimeout(this.#stallMs);
+      const { stallMs } = this.#options;
+      if (stallMs > 0 && this.bufferedBytes > 0) this.#socket.setTimeout(stallMs);
     }
     this.#outgoing.end();
+    // What is left of an upload that was answered early is taken and dropped, so that its client comes to read the answer.
+    if (!this.#incoming.readableEnded) this.#incoming.resume();
   }
 
   cut(): void {
@@ -108,7 +150,8 @@ export class ClientResponse implements ClientPort {
       return;
     }
     socket.off('drain', this.#drained);
-    socket.end();
+    if (this.#closeDelimited) socket.write('', () => breakLater(socket));
+    else socket.end();
     const grace = setTimeout(() => socket.destroy(), cutGraceMs);
     grace.unref();
     socket.once('close', () => clearTimeout(grace));
@@ -136,6 +179,18 @@ export class ClientResponse implements ClientPort {
   }
 
   readonly #drained = (): void => this.#drainListener?.();
+}
+
+/** An end that can't be taken for a proper one: a reset, or TLS without its farewell. */
+function breakLater(socket: Socket): void {
+  setTimeout(() => {
+    if (socket instanceof TLSSocket) socket.destroy();
+    else socket.resetAndDestroy();
+  }, resetAfterMs);
+}
+
+function uncorkNow(response: ClientResponse): void {
+  response.flush();
 }
 
 /** One chunk of chunked coding (RFC 9112, 7.1). */

@@ -7,26 +7,36 @@ import type { Pipeline } from '../pipeline.ts';
 import type { ClientHead, ClientUpload } from '../platform/client-port.ts';
 import type { Clock } from '../platform/clock.ts';
 import { ClientResponse } from './client-response.ts';
+import { type CorsSettings, isPreflight, preflightHeaders, withOwnCors } from './cors.ts';
+import { isOwnPath } from './data-app.ts';
+import { meetExpectation } from './expectation.ts';
 
 export interface FrontDeps {
   readonly pipeline: Pipeline;
   readonly clock: Clock;
   readonly makeId: () => string;
   readonly clientStallMs: number;
+  readonly cors: CorsSettings;
 }
 
-/** Requests whose client waits for `100 Continue` before it sends the body. */
-const expectsContinue = new WeakSet<IncomingMessage>();
-
-export function noteExpectation(incoming: IncomingMessage): void {
-  expectsContinue.add(incoming);
-}
-
-export function createFront(deps: FrontDeps): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
+/** @returns takes a request: into the pipeline, or answers it as a preflight; false: its path is warmlane's own */
+export function createFront(deps: FrontDeps): (incoming: IncomingMessage, outgoing: ServerResponse) => boolean {
+  const { cors } = deps;
   return (incoming, outgoing) => {
     const head = clientHead(incoming, deps);
-    const client = new ClientResponse(incoming, outgoing, deps.clientStallMs);
+    if (cors.origins.length > 0 && isPreflight(head)) {
+      outgoing.writeHead(204, preflightHeaders(cors, head)).end();
+      incoming.resume();
+      return true;
+    }
+    if (isOwnPath(head)) return false;
+    const dress = (rawHeaders: readonly string[]) => withOwnCors(rawHeaders, cors, head.header('origin'));
+    const client = new ClientResponse(incoming, outgoing, {
+      stallMs: deps.clientStallMs,
+      ...(cors.origins.length > 0 ? { dress } : {}),
+    });
     deps.pipeline.serve(head, clientUpload(incoming, outgoing), client);
+    return true;
   };
 }
 
@@ -69,7 +79,7 @@ function clientUpload(incoming: IncomingMessage, outgoing: ServerResponse): Clie
     stream: incoming,
     bytes: chunked ? undefined : Number(length ?? 0),
     proceed() {
-      if (expectsContinue.delete(incoming)) outgoing.writeContinue();
+      meetExpectation(incoming, outgoing);
     },
   };
 }

@@ -3,7 +3,8 @@ import { getRequestListener } from '@hono/node-server';
 import http, { type Server } from 'node:http';
 import https from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
-import { noteExpectation } from './front.ts';
+import { noteExpectation } from './expectation.ts';
+import { noteRefused } from './refused.ts';
 import type { ListenSettings } from './settings.ts';
 import { onUpgrade, type UpgradeListener } from './upgrade.ts';
 
@@ -14,6 +15,8 @@ export interface ListenerOptions {
   readonly requestMs: number;
   readonly halfClose: 'abort' | 'finish';
   readonly upgrade?: UpgradeListener;
+  /** Takes a request before the app is asked, whatever its Host and target look like; false: it is the app's. */
+  readonly take?: (incoming: http.IncomingMessage, outgoing: http.ServerResponse) => boolean;
 }
 
 /** A Hono app, whatever its bindings. */
@@ -34,6 +37,7 @@ export interface Listener {
 
 /** Longer than the 60 s after which usual load balancers drop idle connections, so that they close first. */
 const keepAliveMs = 75_000;
+const keepAliveProbeMs = 60_000;
 const maxHeadBytes = 64 * 1024;
 
 /** @throws the system's error when the address can't be had (EADDRINUSE, EACCES, …) */
@@ -50,8 +54,13 @@ export function openListener(app: FetchApp, options: ListenerOptions): Promise<L
     connectionsCheckingInterval: 1000,
     maxHeaderSize: maxHeadBytes,
     noDelay: true,
+    // A client whose host vanished while it waits says nothing: the kernel asks.
+    keepAlive: true,
+    keepAliveInitialDelay: keepAliveProbeMs,
   };
-  const listener = (incoming: http.IncomingMessage, outgoing: http.ServerResponse) => void handle(incoming, outgoing);
+  const listener = (incoming: http.IncomingMessage, outgoing: http.ServerResponse) => {
+    if (options.take?.(incoming, outgoing) !== true) void handle(incoming, outgoing);
+  };
   const server =
     options.tls === undefined
       ? http.createServer(limits, listener)
@@ -62,7 +71,7 @@ export function openListener(app: FetchApp, options: ListenerOptions): Promise<L
     listener(incoming, outgoing);
   });
   server.on('clientError', refuseBadRequest);
-  if (options.upgrade !== undefined) onUpgrade(server as Server, options.upgrade);
+  if (options.upgrade !== undefined) onUpgrade(server, options.upgrade);
   return new Promise((resolve, reject) => {
     server.once('error', reject);
     server.listen(options.listen.port, options.listen.host, () => {
@@ -84,11 +93,13 @@ const refusedGraceMs = 1000;
 
 /** What Node's parser refuses never reaches a route; it is answered here, in the usual error shape. */
 function refuseBadRequest(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (!socket.writable || error.code === 'ECONNRESET' || isAnswering(socket)) {
+  const outgoing = responseOn(socket);
+  // An answer on its way: whatever is written now would be taken for a part of it.
+  if (!socket.writable || error.code === 'ECONNRESET' || outgoing?.headersSent === true) {
     socket.destroy();
     return;
   }
-  const [status, reason, message] =
+  const [status, reason, message]: readonly [number, string, string] =
     error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
       ? [408, 'Request Timeout', 'The request did not arrive in time (deadlines.requestHeadMs, deadlines.requestMs).']
       : error.code === 'HPE_HEADER_OVERFLOW'
@@ -97,6 +108,10 @@ function refuseBadRequest(error: NodeJS.ErrnoException, socket: Socket): void {
   const body = JSON.stringify({
     error: { message, type: 'invalid_request_error', param: null, code: 'bad_http', source: 'warmlane' },
   });
+  // A FIN in the middle of a request is its client's leaving, not its mistake.
+  if (outgoing !== undefined && error.code !== 'HPE_INVALID_EOF_STATE') {
+    noteRefused(outgoing, { status, reason: status === 408 ? 'request_timeout' : 'bad_http' });
+  }
   socket.end(
     `HTTP/1.1 ${status} ${reason}\r\nContent-Type: application/json; charset=utf-8\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
@@ -106,7 +121,9 @@ function refuseBadRequest(error: NodeJS.ErrnoException, socket: Socket): void {
   socket.once('close', () => clearTimeout(grace));
 }
 
-/** An answer is on its way: whatever is written now would be taken for a part of it. Node tells it nowhere else. */
-function isAnswering(socket: Socket & { readonly _httpMessage?: http.ServerResponse | null }): boolean {
-  return socket._httpMessage?.headersSent === true;
+/** The response that has this connection now; Node tells it nowhere else. */
+function responseOn(
+  socket: Socket & { readonly _httpMessage?: http.ServerResponse | null },
+): http.ServerResponse | undefined {
+  return socket._httpMessage ?? undefined;
 }

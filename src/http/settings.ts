@@ -1,4 +1,6 @@
 /** The two listeners. */
+import type { CorsSettings } from './cors.ts';
+
 export interface ListenSettings {
   readonly host: string;
   readonly port: number;
@@ -19,6 +21,7 @@ export interface HttpSettings {
   readonly requestMs: number;
   /** `abort`: a client's FIN means that it is gone, as the engines themselves take it; `finish`: it may half-close and read on. */
   readonly clientHalfClose: 'abort' | 'finish';
+  readonly cors: CorsSettings;
   /** SIGTERM → streams still open are ended. */
   readonly drainMs: number;
   /** Finished requests kept for the admin listener. */

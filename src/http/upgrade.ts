@@ -3,20 +3,33 @@
  * every request) is served as if it had not offered, as RFC 9110, 7.8 allows. Node 20 hands all of them to one listener,
  * so the latter are put back on the socket without the offer and read again.
  */
-import type { IncomingMessage, Server } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import https from 'node:https';
 import type { Socket } from 'node:net';
 
 export type UpgradeListener = (incoming: IncomingMessage, socket: Socket, first: Buffer) => void;
 
-export function onUpgrade(server: Server, tunnel: UpgradeListener): void {
+export function onUpgrade(server: Server | https.Server, tunnel: UpgradeListener): void {
+  /** Answers under way on each connection: an offer behind one of them would be answered out of turn. */
+  const busy = new WeakMap<Socket, number>();
+  server.on('request', ({ socket }: IncomingMessage, outgoing: ServerResponse) => {
+    busy.set(socket, (busy.get(socket) ?? 0) + 1);
+    outgoing.once('close', () => busy.set(socket, (busy.get(socket) ?? 1) - 1));
+  });
+  // Node's HTTPS server begins the TLS handshake at `connection`; what is decrypted comes in here.
+  const readAgain = server instanceof https.Server ? 'secureConnection' : 'connection';
   server.on('upgrade', (incoming: IncomingMessage, socket: Socket, first: Buffer) => {
+    if ((busy.get(socket) ?? 0) > 0) {
+      socket.destroy();
+      return;
+    }
     const offers = (incoming.headers.upgrade ?? '').toLowerCase().split(',');
     if (incoming.method === 'GET' && offers.some((offer) => offer.trim() === 'websocket')) {
       tunnel(incoming, socket, first);
       return;
     }
     socket.unshift(Buffer.concat([Buffer.from(headWithoutOffer(incoming), 'latin1'), first]));
-    server.emit('connection', socket);
+    server.emit(readAgain, socket);
   });
 }
 

@@ -59,6 +59,7 @@ export class Attempt {
   #answer: AnswerReading | undefined;
   #responseModel: string | undefined;
   #engineTimes: EngineTimes | undefined;
+  #choicesAnswered = 1;
   #streamed = false;
   #coalesced = false;
   #malformed = false;
@@ -110,11 +111,21 @@ export class Attempt {
     this.#answer.push(chunk);
   }
 
+  /** The answer that is not a stream is over: what it says counts from now on. */
+  answerEnd(): void {
+    const read = this.#answer?.end();
+    this.#answer = undefined;
+    if (read === undefined) return;
+    this.#choicesAnswered = read.choices;
+    this.#book(read.facts);
+  }
+
   /** @param maxOutputTokens what the request allowed, if it said */
   sums(maxOutputTokens: number | undefined): AttemptSums {
     const { engine, format, choicesAsked } = this.#context;
     const streamed = this.#streamed;
-    const choicesAnswered = this.#finishAnswer();
+    this.answerEnd();
+    const choicesAnswered = this.#choicesAnswered;
     const choices = this.#tracks.filter((track) => track !== undefined);
     const tokens = countTokens({ totals: this.#totals, choices, engine, choicesAsked, streamed, choicesAnswered });
     return compact<AttemptSums>({
@@ -143,7 +154,7 @@ export class Attempt {
     if (facts.deltas.length > 0) this.#bookDeltas(facts);
     if (facts.plain === true) return;
     this.responseId ??= facts.responseId;
-    this.#responseModel ??= facts.responseModel;
+    this.#responseModel ??= bounded(facts.responseModel, longestModel);
     this.#engineTimes ??= facts.engineTimes;
     this.error ??= facts.error;
     if (facts.malformed === true) this.#malformed = true;
@@ -186,7 +197,7 @@ export class Attempt {
     }
     for (const { choice, reason } of facts.finishes) {
       const track = this.#track(choice);
-      track.finishReason ??= reason;
+      track.finishReason ??= bounded(reason, longestReason);
       // An answer that isn't streamed has no such moment.
       if (!this.#streamed || track.finishMs !== undefined) continue;
       this.#finishMs ??= this.#readMs;
@@ -204,14 +215,6 @@ export class Attempt {
 
   #track(index: number): ChoiceTrack {
     return (this.#tracks[index] ??= createChoiceTrack(index));
-  }
-
-  #finishAnswer(): number {
-    const read = this.#answer?.end();
-    this.#answer = undefined;
-    if (read === undefined) return 1;
-    this.#book(read.facts);
-    return read.choices;
   }
 
   /** llama-server calls a response completed that the length cut (R22): where it used up its allowance, it was cut. */
@@ -233,6 +236,18 @@ export class Attempt {
     if (this.#stamps.capped) marks.push('stamps_capped');
     return marks;
   }
+}
+
+/** Names that a backend makes up are kept so far: a record stays small, and holds no text. */
+const longestModel = 512;
+const longestReason = 64;
+
+function bounded(text: string, most: number): string;
+function bounded(text: string | undefined, most: number): string | undefined;
+function bounded(text: string | undefined, most: number): string | undefined {
+  if (text === undefined || text.length <= most) return text;
+  // A copy: a slice would keep the whole text alive.
+  return Buffer.from(text.slice(0, most)).toString();
 }
 
 /** Several events in one: whatever one of them says, the whole says, except that it holds nothing but usage. */

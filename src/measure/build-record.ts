@@ -6,7 +6,6 @@ import type { Job } from '../domain/job.ts';
 import type { Engine, Outcome, Phase } from '../domain/names.ts';
 import type { PrefillStall, RecordMark, RequestRecord, Timeline } from '../domain/record.ts';
 import type { AttemptSums } from './attempt.ts';
-import { compact } from './dialect/facts.ts';
 import { takeFigures } from './figures.ts';
 import type { ObserverStart } from './observer.ts';
 import { takeTpot } from './tpot.ts';
@@ -23,8 +22,6 @@ export interface Ending {
   readonly phase?: Phase;
   /** Attempts made, when the caller counts them; else those told to `attempt`. */
   readonly attempts?: number;
-  /** The backend was loading or had just started. */
-  readonly coldStart?: boolean;
   /** Notes that only the caller can make. */
   readonly marks?: readonly RecordMark[];
 }
@@ -39,51 +36,53 @@ export interface Gathered {
   readonly firstAttemptMs: number | undefined;
   readonly attemptMs: number | undefined;
   readonly sums: AttemptSums;
+  /** Tells this request from others with its id. */
+  readonly key: symbol;
+  readonly requestBytes: number | undefined;
   readonly responseBytes: number;
   readonly overheadPerEventMicros: number | undefined;
   readonly readingFailed: boolean;
   readonly prefixHitShare: number;
+  /** The backend had generated nothing since it was seen loading or down. */
+  readonly coldStart: boolean;
 }
 
 export function buildRecord(gathered: Gathered, ending: Ending): RequestRecord {
   const { start, job, engine, sums } = gathered;
   const { head } = start;
-  const { choices, tokens, streamed } = sums;
+  const { choices, tokens } = sums;
+  const unanswered = gotNoAnswer(gathered, ending);
+  const streamed = sums.streamed || (unanswered && job?.stream === true);
   const timeline = { ...gathered.timeline, ...sums.moments };
   const endMs = timeline.end ?? ending.atMs;
-  const tpot = takeTpot({ streamed, choices, tokens, engine });
+  const tpot = takeTpot({ streamed, unanswered, choices, tokens, engine });
   const stalls = settlePrefill(gathered, endMs);
-  return compact<RequestRecord>({
+  const record: Writable<RequestRecord> = {
     requestId: head.requestId,
     startedAtEpochMs: start.wallMs,
-    endpoint: job?.endpoint ?? start.endpoint ?? 'other',
+    endpoint: job?.endpoint ?? start.endpoint?.kind ?? 'other',
     method: head.method,
-    path: head.target.split('?', 1)[0] ?? head.target,
+    path: boundedPath(head.target),
     lane: job?.lane ?? 'online',
-    model: job?.model,
-    responseModel: sums.responseModel,
-    backend: gathered.backend,
-    engine,
     outcome: ending.outcome,
-    reason: ending.reason,
-    phase: ending.outcome === 'ok' ? undefined : ending.phase,
-    status: ending.status,
     spokenBy: ending.spokenBy,
     attempts: gathered.attempts,
     streamed,
-    format: job?.format ?? 'unknown',
-    requestBytes: job?.bodyBytes ?? 0,
+    format: job?.format ?? start.endpoint?.format ?? 'unknown',
     responseBytes: gathered.responseBytes,
     events: sums.tokenEvents,
     tokens,
     finishReasons: sums.finishReasons,
     warmth: warmthOf(tokens, {
-      coldStart: ending.coldStart === true,
+      coldStart: gathered.coldStart,
       prefixHitShare: gathered.prefixHitShare,
     }),
     timeline,
     figures: takeFigures({
-      ...gathered,
+      attemptMs: gathered.attemptMs,
+      firstAttemptMs: gathered.firstAttemptMs,
+      overheadPerEventMicros: gathered.overheadPerEventMicros,
+      engine,
       timeline,
       endMs,
       streamed,
@@ -92,10 +91,44 @@ export function buildRecord(gathered: Gathered, ending: Ending): RequestRecord {
       tpot,
       engineTimes: sums.engineTimes,
     }),
-    stamps: sums.stamps,
-    stalls: stalls.length === 0 ? undefined : stalls,
     marks: marksOf(gathered, ending, tpot.marks),
-  });
+  };
+  addOptional(record, gathered, ending);
+  if (stalls.length > 0) record.stalls = stalls;
+  return record;
+}
+
+type Writable<T> = { -readonly [key in keyof T]: T[key] };
+
+/**
+ * What may be absent. Each key by its name: an object of this size that is filled by computed keys becomes a hash table in
+ * V8, dear to make, to keep and to collect.
+ */
+function addOptional(record: Writable<RequestRecord>, gathered: Gathered, ending: Ending): void {
+  const { job, backend, engine, requestBytes, sums } = gathered;
+  if (job?.model !== undefined) record.model = job.model;
+  if (sums.responseModel !== undefined) record.responseModel = sums.responseModel;
+  if (backend !== undefined) record.backend = backend;
+  if (engine !== undefined) record.engine = engine;
+  if (ending.reason !== undefined) record.reason = ending.reason;
+  if (ending.outcome !== 'ok' && ending.phase !== undefined) record.phase = ending.phase;
+  if (ending.status !== undefined) record.status = ending.status;
+  if (requestBytes !== undefined) record.requestBytes = requestBytes;
+  if (sums.stamps !== undefined) record.stamps = sums.stamps;
+}
+
+/** Nothing came of it: no head, or the head of a stream and no byte after it. */
+function gotNoAnswer({ timeline, sums }: Gathered, { phase }: Ending): boolean {
+  if (sums.streamed || timeline.firstByte !== undefined) return false;
+  return timeline.head === undefined || phase === 'waiting_first_token';
+}
+
+const longestPath = 1024;
+
+function boundedPath(target: string): string {
+  const path = target.split('?', 1)[0] ?? target;
+  // A copy: a slice would keep the whole target alive.
+  return path.length <= longestPath ? path : Buffer.from(`${path.slice(0, longestPath - 1)}…`).toString();
 }
 
 function marksOf(gathered: Gathered, ending: Ending, tpotMarks: readonly RecordMark[]): RecordMark[] {
@@ -110,13 +143,13 @@ function marksOf(gathered: Gathered, ending: Ending, tpotMarks: readonly RecordM
 
 /** A prefill that ended without a first token held others up all the same. */
 function settlePrefill(gathered: Gathered, endMs: number): PrefillStall[] {
-  const { start, job, backend, engine, timeline, sums } = gathered;
+  const { start, key, job, backend, engine, timeline, sums } = gathered;
   const { prefills, head } = start;
   const fromMs = engine === 'llama-server' ? timeline.head : timeline.sent;
   if (prefills === undefined || backend === undefined || fromMs === undefined || job?.generates !== true) return [];
   const { requestId } = head;
-  if (sums.moments.firstToken === undefined) prefills.add(backend, { requestId, fromMs, toMs: endMs });
+  if (sums.moments.firstToken === undefined) prefills.add(backend, { key, requestId, fromMs, toMs: endMs });
   const { prompt, cached } = sums.tokens;
-  if (prompt !== undefined) prefills.tell(backend, requestId, prompt.value - (cached?.value ?? 0));
-  return prefills.explain(backend, requestId, sums.stamps);
+  if (prompt !== undefined) prefills.tell(backend, key, prompt.value - (cached?.value ?? 0));
+  return prefills.explain(backend, key, sums.stamps);
 }

@@ -40,7 +40,8 @@ export function takeFigures(input: FigureInput): Figures {
     overallTokensPerSecond: output !== undefined && output > 0 && e2eMs ? (output * 1000) / e2eMs : undefined,
     e2eMs,
     durationMs: Math.max(0, (timeline.end ?? endMs) - from),
-    queueMs: between(timeline.queued, timeline.admitted),
+    // Who was refused a place, or left, waited until then.
+    queueMs: between(timeline.queued, timeline.admitted ?? timeline.end ?? endMs),
     connectMs: between(input.attemptMs ?? timeline.admitted, timeline.connected),
     ...splitPrefill(input),
     overheadMs: overheadOf(input, from),
@@ -93,9 +94,11 @@ function overheadOf(input: FigureInput, from: number): number | undefined {
   const { timeline, attemptMs, firstAttemptMs } = input;
   const beforeSent = between(from, timeline.sent);
   if (beforeSent === undefined) return undefined;
-  const queueMs = between(timeline.queued, timeline.admitted) ?? 0;
-  const connectMs = between(attemptMs ?? timeline.admitted, timeline.connected) ?? 0;
-  const lostMs = between(firstAttemptMs, attemptMs) ?? 0;
+  // A streamed upload is queued and connected before its last byte: only what lies after that is in `beforeSent`.
+  const after = (moment: number | undefined) => (moment === undefined ? undefined : Math.max(moment, from));
+  const queueMs = between(after(timeline.queued), timeline.admitted) ?? 0;
+  const connectMs = between(after(attemptMs ?? timeline.admitted), timeline.connected) ?? 0;
+  const lostMs = between(after(firstAttemptMs), attemptMs) ?? 0;
   return Math.max(0, beforeSent - queueMs - connectMs - lostMs);
 }
 

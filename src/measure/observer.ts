@@ -4,11 +4,12 @@
  * Where it stands: given to the relay as its tap. `attempt.ts` books events, `build-record.ts` does the sums at the end.
  */
 import type { Job } from '../domain/job.ts';
-import type { EndpointKind, Engine } from '../domain/names.ts';
+import type { EndpointKind, Engine, StreamFormat } from '../domain/names.ts';
 import type { RequestRecord, Timeline, TimelineMark } from '../domain/record.ts';
 import type { StreamTap } from '../domain/tap.ts';
 import { Attempt } from './attempt.ts';
 import { buildRecord, type Ending } from './build-record.ts';
+import type { ColdStarts } from './cold-starts.ts';
 import { compact } from './dialect/facts.ts';
 import type { LoopLag } from './loop-lag.ts';
 import type { PrefillLog } from './prefill-log.ts';
@@ -26,8 +27,10 @@ export interface ObserverStart {
   readonly wallMs: number;
   readonly lag?: Pick<LoopLag, 'laggedSince'>;
   readonly prefills?: PrefillLog;
+  /** Hears when a generating request that began on a cold backend has ended well. */
+  readonly coldStarts?: Pick<ColdStarts, 'isCold' | 'warmed'>;
   /** Known before the body is read; `classified` replaces it. */
-  readonly endpoint?: EndpointKind;
+  readonly endpoint?: { readonly kind: EndpointKind; readonly format: StreamFormat };
 }
 
 export interface Observer extends StreamTap {
@@ -36,11 +39,17 @@ export interface Observer extends StreamTap {
   classified(job: Job): void;
   /** An attempt on a backend begins: whatever an earlier one brought is forgotten. */
   attempt(attempt: { readonly backend: string; readonly engine: Engine; readonly atMs?: number }): void;
-  /** A piece of an answer that is not a stream. Counts, reasons and errors of it are known when the record is. */
+  /** A piece of an answer that is not a stream. */
   answer(chunk: Buffer): void;
+  /** Such an answer is over: its error is known now, its counts and reasons when the record is. */
+  answerEnd(): void;
   /** Reading the answer failed by a bug of ours; what was read so far stays. */
   failed(error: unknown): void;
+  /** The request's body is known to have so many bytes. */
+  requestBytes(bytes: number): void;
   responseBytes(bytes: number): void;
+  /** warmlane answers by itself: what an attempt brought did not reach the client. */
+  ownAnswer(bytes: number): void;
   /** warmlane's own time for the latest read, µs, sampled. */
   ownTime(micros: number): void;
   /** The request is over. @returns its record, the same one however often it is asked */
@@ -61,16 +70,20 @@ class RequestObserver implements Observer {
   failure: unknown;
   readonly #settings: MeasureSettings;
   readonly #start: ObserverStart;
+  /** Clients may repeat their request ids: this tells one request from another. */
+  readonly #key = Symbol('request');
   #timeline: Timeline;
   #job: Job | undefined;
   #backend: string | undefined;
   #engine: Engine | undefined;
   #current: Attempt | undefined;
+  #cold = false;
   #attempts = 0;
   #firstAttemptMs: number | undefined;
   #attemptMs: number | undefined;
   /** The latest moment that was marked. */
   #latestMs: number;
+  #requestBytes: number | undefined;
   #responseBytes = 0;
   #ownMicros = 0;
   #ownEvents = 0;
@@ -103,6 +116,7 @@ class RequestObserver implements Observer {
   attempt(next: { readonly backend: string; readonly engine: Engine; readonly atMs?: number }): void {
     this.#backend = next.backend;
     this.#engine = next.engine;
+    this.#cold = this.#job?.generates === true && this.#start.coldStarts?.isCold(next.backend) === true;
     this.#attempts += 1;
     this.#attemptMs = next.atMs ?? this.#latestMs;
     this.#firstAttemptMs ??= this.#attemptMs;
@@ -129,8 +143,20 @@ class RequestObserver implements Observer {
     this.#now().answer(chunk);
   }
 
+  answerEnd(): void {
+    this.#now().answerEnd();
+  }
+
   failed(error: unknown): void {
     this.failure = error ?? new Error('reading the answer failed');
+  }
+
+  requestBytes(bytes: number): void {
+    this.#requestBytes = bytes;
+  }
+
+  ownAnswer(bytes: number): void {
+    this.#responseBytes = bytes;
   }
 
   responseBytes(bytes: number): void {
@@ -145,7 +171,10 @@ class RequestObserver implements Observer {
   }
 
   finish(ending: Ending): RequestRecord {
-    this.#record ??= buildRecord(
+    if (this.#record !== undefined) return this.#record;
+    if (this.#cold && ending.outcome === 'ok' && this.#backend !== undefined)
+      this.#start.coldStarts?.warmed(this.#backend);
+    this.#record = buildRecord(
       {
         start: this.#start,
         job: this.#job,
@@ -156,10 +185,13 @@ class RequestObserver implements Observer {
         firstAttemptMs: this.#firstAttemptMs,
         attemptMs: this.#attemptMs,
         sums: this.#now().sums(this.#job?.maxOutputTokens),
+        key: this.#key,
+        requestBytes: this.#requestBytes,
         responseBytes: this.#responseBytes,
         overheadPerEventMicros: this.#ownEvents === 0 ? undefined : this.#ownMicros / this.#ownEvents,
         readingFailed: this.failure !== undefined,
         prefixHitShare: this.#settings.prefixHitShare,
+        coldStart: this.#cold,
       },
       ending,
     );
@@ -181,7 +213,7 @@ class RequestObserver implements Observer {
     const { prefills, head } = this.#start;
     const fromMs = this.#engine === 'llama-server' ? this.#timeline.head : this.#timeline.sent;
     if (fromMs !== undefined && this.#backend !== undefined) {
-      prefills?.add(this.#backend, { requestId: head.requestId, fromMs, toMs });
+      prefills?.add(this.#backend, { key: this.#key, requestId: head.requestId, fromMs, toMs });
     }
   }
 }

@@ -14,6 +14,7 @@ const leastStallMs = 50;
 const maxSamples = 501;
 
 interface Prefill {
+  readonly key: symbol;
   readonly requestId: string;
   readonly fromMs: number;
   readonly toMs: number;
@@ -21,12 +22,15 @@ interface Prefill {
 }
 
 export interface PrefillLog {
-  /** A request's prefill is over: [fromMs, toMs], from its slot's start, or from sent where the engine doesn't tell. */
-  add(backend: string, prefill: { readonly requestId: string; readonly fromMs: number; readonly toMs: number }): void;
+  /** A request's prefill is over (`key` tells it from others with its id): [fromMs, toMs], from its slot's start, or from sent where the engine doesn't tell. */
+  add(
+    backend: string,
+    prefill: { readonly key: symbol; readonly requestId: string; readonly fromMs: number; readonly toMs: number },
+  ): void;
   /** Its prompt's computed tokens became known. */
-  tell(backend: string, requestId: string, promptTokens: number): void;
+  tell(backend: string, key: symbol, promptTokens: number): void;
   /** @returns stalls of a stream on that backend, by cause, longest first */
-  explain(backend: string, requestId: string, stamps: TokenStamps | undefined): PrefillStall[];
+  explain(backend: string, key: symbol, stamps: TokenStamps | undefined): PrefillStall[];
 }
 
 export function createPrefillLog(): PrefillLog {
@@ -41,19 +45,19 @@ export function createPrefillLog(): PrefillLog {
         list = [];
         byBackend.set(backend, list);
       }
-      list.push({ ...prefill, promptTokens: undefined });
+      list.push({ promptTokens: undefined, ...prefill });
       if (list.length > maxPrefills) list.shift();
     },
-    tell(backend, requestId, promptTokens) {
-      const prefill = byBackend.get(backend)?.findLast((one) => one.requestId === requestId);
+    tell(backend, key, promptTokens) {
+      const prefill = byBackend.get(backend)?.findLast((one) => one.key === key);
       if (prefill !== undefined) prefill.promptTokens = promptTokens;
     },
-    explain(backend, requestId, stamps) {
+    explain(backend, key, stamps) {
       const firstMs = stamps?.atMs[0];
       const lastMs = stamps?.atMs.at(-1);
       if (stamps === undefined || firstMs === undefined || lastMs === undefined) return [];
       const others = (byBackend.get(backend) ?? []).filter(
-        (one) => one.requestId !== requestId && one.toMs > firstMs && one.fromMs < lastMs,
+        (one) => one.key !== key && one.toMs > firstMs && one.fromMs < lastMs,
       );
       return others.length === 0 ? [] : findStalls(stamps, others);
     },

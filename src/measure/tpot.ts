@@ -10,10 +10,10 @@
  *    none when that can't be told apart (C038).
  * 3. Every token had its event (as many as tokens, or the events told their tokens): the visible window, first token
  *    event → last token event.
- * 4. Some tokens had no event because a parser swallowed them (reasoning or tool calls were seen; any answer of llama-server,
+ * 4. Plain text lacks one token per choice that ended by itself: the end token, which had no event. First token → finish.
+ * 5. Some tokens had no event because a parser swallowed them (reasoning or tool calls were seen; any answer of llama-server,
  *    which sends one event per token but holds back parts of characters and stop strings): role chunk → finish chunk (R15).
  *    Where there is no role chunk: first token → finish chunk for plain text, else none.
- * 5. Plain text lacks one token per choice that ended by itself: the end token, which had no event. First token → finish.
  * 6. Else events carried several tokens (speculation, stream interval; R16): the visible window still holds them all.
  *
  * From the visible window the tokens of its first read are left out, since they took no time in it: normally that is the
@@ -26,6 +26,8 @@ import type { ChoiceTrack } from './choices.ts';
 
 export interface TpotInput {
   readonly streamed: boolean;
+  /** No answer came at all. */
+  readonly unanswered?: boolean;
   readonly choices: readonly ChoiceTrack[];
   readonly tokens: TokenCounts;
   readonly engine: Engine | undefined;
@@ -43,6 +45,7 @@ export function takeTpot(input: TpotInput): Tpot {
   const marks: RecordMark[] = [];
   const { output, reasoning } = input.tokens;
   if (!input.streamed) return { window: 'none_not_streamed', marks };
+  if (input.unanswered === true) return { window: 'none_no_answer', marks };
   if (output === undefined) return { window: 'none_unknown_count', marks };
   const active = input.choices.filter((choice) => choice.events > 0 || choice.finishMs !== undefined);
   if (active.some((choice) => choice.mostTokens > 1)) marks.push('several_tokens_per_event');
@@ -58,13 +61,12 @@ export function takeTpot(input: TpotInput): Tpot {
   const missing = output.value - counted;
   const lumped = parsed && told && active.some((choice) => choice.firstReadTokens > choice.firstReadEvents);
   if (missing <= 0 && !lumped) return { ...overVisible(active, output.value, told), marks };
+  // Its own rule comes first: on llama-server this is the ordinary stop, and nothing was swallowed.
+  if (!parsed && counted > 0 && missing <= active.filter(endedSilently).length)
+    return { ...overSilentEnd(active, output.value, told), marks };
   if (parsed || counted === 0 || input.engine === 'llama-server') {
     marks.push('fewer_events_than_tokens');
     return { ...overSwallowed(active, output.value, parsed, told), marks };
-  }
-  if (missing <= active.filter(endedSilently).length) {
-    marks.push('fewer_events_than_tokens');
-    return { ...overSilentEnd(active, output.value, told), marks };
   }
   if (!marks.includes('several_tokens_per_event')) marks.push('several_tokens_per_event');
   return { ...overVisible(active, output.value, told), marks };

@@ -7,12 +7,20 @@ import type { Refusal } from '../domain/refusal.ts';
 
 /** Body of an error answer, JSON text. */
 export function errorBody(refusal: Refusal, format: StreamFormat): string {
-  const { message, type, code, spokenBy } = refusal;
+  const { message, type, code, spokenBy, body } = refusal;
+  const isOllama = format === 'ollama_chat' || format === 'ollama_generate';
+  if (body !== undefined && !isOllama) return enginesBody(body, refusal, format);
   if (format === 'messages') {
     return JSON.stringify({ type: 'error', error: { type, message, code, source: spokenBy } });
   }
-  if (format === 'ollama_chat' || format === 'ollama_generate') return JSON.stringify({ error: message, code });
+  if (isOllama) return JSON.stringify({ error: message, code });
   return JSON.stringify({ error: { message, type, param: refusal.param ?? null, code, source: spokenBy } });
+}
+
+/** What the engine said of its error, whole: its `param`, `code` and `type` are what clients decide by. */
+function enginesBody(body: string, refusal: Refusal, format: StreamFormat): string {
+  const error = { ...(JSON.parse(body) as object), source: refusal.spokenBy };
+  return JSON.stringify(format === 'messages' ? { type: 'error', error } : { error });
 }
 
 /** The event that ends a broken stream; whole, with its blank line. */

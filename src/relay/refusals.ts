@@ -52,6 +52,16 @@ export function faultRefusal(fault: UpstreamFault, backend: string): Refusal {
   }
 }
 
+/** It took the request on a pooled connection, which broke at once, and takes no new one since (decision 11). */
+export function crashRefusal(backend: string): Refusal {
+  return backendRefusal({
+    code: 'backend_closed_early',
+    status: 502,
+    message: `The backend ${backend} closed the connection before its answer and takes no new one: it may have crashed on this request.`,
+    outcome: 'upstream_error',
+  });
+}
+
 export function truncated(backend: string): Refusal {
   return backendRefusal({
     code: 'backend_closed_early',
@@ -89,8 +99,11 @@ export function lostRefusal(backend: string): Refusal {
   });
 }
 
-/** A status that the engine told in its first event instead of the head (R03). */
-export function streamErrorRefusal(status: number, message: string): Refusal {
+/**
+ * A status that the engine told in its first event instead of the head (R03).
+ * @param body the engine's own error object, JSON text
+ */
+export function streamErrorRefusal(status: number, message: string, body?: string): Refusal {
   const busy = status === 503 || status === 429;
   return {
     refused: true,
@@ -98,6 +111,7 @@ export function streamErrorRefusal(status: number, message: string): Refusal {
     status,
     type: status < 500 ? 'invalid_request_error' : 'api_error',
     message,
+    ...(body === undefined ? {} : { body }),
     ...(busy ? { retryAfterSeconds: 1 } : {}),
     spokenBy: 'backend',
     outcome: busy ? 'rejected' : status < 500 ? 'client_error' : 'upstream_error',
@@ -112,4 +126,31 @@ export function killerRefusal(backend: string): Refusal {
     message: `Two backends (last ${backend}) broke while working on this request; it is not sent to a third.`,
     outcome: 'upstream_error',
   });
+}
+
+/** A backend that is this proxy itself, or another one that sends its requests back here. */
+export function loopRefusal(): Refusal {
+  return {
+    refused: true,
+    code: 'loop_detected',
+    status: 508,
+    type: 'api_error',
+    message:
+      'This request has passed through warmlane again and again: a backend is warmlane itself. Look at `backends` in its configuration.',
+    spokenBy: 'warmlane',
+    outcome: 'proxy_error',
+  };
+}
+
+/** A bug of ours, while the client has nothing yet. The log has the error; the client is told no more than this. */
+export function internalRefusal(): Refusal {
+  return {
+    refused: true,
+    code: 'internal',
+    status: 500,
+    type: 'api_error',
+    message: 'warmlane failed on this request. Its log tells why, under this request id.',
+    spokenBy: 'warmlane',
+    outcome: 'proxy_error',
+  };
 }

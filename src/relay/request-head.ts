@@ -72,6 +72,15 @@ export function upstreamHeaders(head: ClientHead, options: RequestHeadOptions): 
   return headers;
 }
 
+/** More of us one behind another than anybody wants. */
+const mostPassages = 8;
+
+/** @param via the request's `Via` as it came */
+export function isLoop(via: string | undefined): boolean {
+  if (via === undefined) return false;
+  return via.split(',').filter((hop) => hop.trim().endsWith(' warmlane')).length > mostPassages;
+}
+
 function addForwarding(headers: string[], head: ClientHead): void {
   const proto = head.secure ? 'https' : 'http';
   const host = head.header('host');

@@ -2,10 +2,11 @@
  * Headers towards the client: as the backend sent them, less the hop-by-hop ones, plus what keeps a stream from being
  * buffered on its way. The framing is written by the client port.
  */
+import type { ClientFraming } from '../platform/client-port.ts';
 import type { UpstreamHead } from '../platform/upstream/port.ts';
 import { connectionNames, isHopByHop } from './request-head.ts';
 
-/** @returns raw names and values in turn, without any framing header */
+/** @returns raw names and values in turn; Content-Length only where it tells of a body that isn't sent (HEAD, 304) */
 export function clientHeaders(head: UpstreamHead, stream: boolean, requestId: string): string[] {
   const nominated = connectionNames(head.rawHeaders);
   const headers: string[] = [];
@@ -16,7 +17,8 @@ export function clientHeaders(head: UpstreamHead, stream: boolean, requestId: st
     const name = head.rawHeaders[i] ?? '';
     const value = head.rawHeaders[i + 1] ?? '';
     const key = name.toLowerCase();
-    if (isHopByHop(key) || nominated.has(key) || key === 'content-length') continue;
+    if (isHopByHop(key) || nominated.has(key)) continue;
+    if (key === 'content-length' && (head.framing !== 'none' || head.status === 204)) continue;
     if (stream && key === 'cache-control') {
       cacheControl = cacheControl === undefined ? value : `${cacheControl}, ${value}`;
       continue;
@@ -37,6 +39,13 @@ export function clientHeaders(head: UpstreamHead, stream: boolean, requestId: st
 function untransformed(cacheControl: string | undefined): string {
   if (cacheControl === undefined || cacheControl.trim() === '') return 'no-cache, no-transform';
   return /\bno-transform\b/i.test(cacheControl) ? cacheControl : `${cacheControl}, no-transform`;
+}
+
+/** How the client is told the answer's end. @param altered the body's length will not be what the backend said */
+export function framingFor(head: UpstreamHead, altered: boolean): ClientFraming {
+  if (head.framing === 'none') return { kind: 'none' };
+  const known = head.framing === 'length' && !altered ? head.contentLength : undefined;
+  return known === undefined ? { kind: 'stream' } : { kind: 'length', bytes: known };
 }
 
 /** First value of a header of the answer, by lower-case name. */

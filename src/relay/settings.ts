@@ -2,7 +2,10 @@
 export interface RelaySettings {
   readonly deadlines: {
     readonly connectMs: number;
-    /** sent → response head, for streamed requests, without the share for the prompt */
+    /**
+     * sent → response head, for streamed requests, without the share for the prompt;
+     * for all requests: how long a backend may take no byte of the body
+     */
     readonly headMs: number;
     /** sent → first token, for streamed requests, without the share for the prompt */
     readonly firstTokenMs: number;
@@ -14,7 +17,10 @@ export interface RelaySettings {
     readonly refusedStallMs: number;
     /** sent → end of the answer, everything */
     readonly totalMs: number;
-    /** a client that takes no byte for so long is cut */
+    /**
+     * a client that takes no byte for so long is cut; the kernel tells of taken bytes in steps of a third of its send
+     * buffer, which on Linux grows to 4 MiB by default: a slow reader shows progress only that often
+     */
     readonly clientStallMs: number;
   };
   /** Heartbeat comment towards the client while the answer is silent; 0: off. */

@@ -22,14 +22,11 @@ export interface Stripper {
   finishRead(pendingBytes: number): readonly Buffer[] | undefined;
   /** The stream is over: what is still held back. */
   rest(): Buffer | undefined;
-  /** Events that were cut. */
-  readonly cuts: number;
 }
 
 export function createStripper(): Stripper {
   let held: Buffer | undefined;
   let holding = false;
-  let cuts = 0;
   let payloadBytes = 0;
   let segmentAt = 0;
   let segmentStart = 0;
@@ -49,7 +46,6 @@ export function createStripper(): Stripper {
     offsetOf: (wireOffset) => segmentAt + wireOffset - segmentStart,
     cut(start, end) {
       spans.push(Math.max(start, -(held?.length ?? 0)), end);
-      cuts += 1;
     },
     cutStray(at) {
       // Its event ended in the read before, so it stands before everything that was cut in this one.
@@ -72,9 +68,6 @@ export function createStripper(): Stripper {
       const last = held;
       held = undefined;
       return last;
-    },
-    get cuts() {
-      return cuts;
     },
   };
 

@@ -2,6 +2,7 @@
  * One coarse timer for all running relays, instead of one per stream or per token: each is asked ten times a second
  * whether a deadline of its own is over. Runs only while there is something to ask.
  */
+import { Bag, type Place } from '../platform/bag.ts';
 import type { Clock, Timer } from '../platform/clock.ts';
 
 export const tickMs = 100;
@@ -11,25 +12,30 @@ export interface Ticked {
 }
 
 export interface Ticker {
-  add(ticked: Ticked): void;
-  remove(ticked: Ticked): void;
+  /** @returns where it lies, to take it out again */
+  add(ticked: Ticked): Place;
+  remove(place: Place): void;
 }
 
 export function createTicker(clock: Clock): Ticker {
-  const all = new Set<Ticked>();
+  const all = new Bag<Ticked>();
   let timer: Timer | undefined;
   const run = () => {
     const nowMs = clock.nowMs();
-    for (const ticked of all) ticked.tick(nowMs);
-    timer = all.size > 0 ? clock.timer(tickMs, run) : undefined;
+    try {
+      all.forEach((ticked) => ticked.tick(nowMs));
+    } finally {
+      // Whatever was thrown: the others keep their deadlines.
+      timer = all.size > 0 ? clock.timer(tickMs, run) : undefined;
+    }
   };
   return {
     add(ticked) {
-      all.add(ticked);
       timer ??= clock.timer(tickMs, run);
+      return all.add(ticked);
     },
-    remove(ticked) {
-      all.delete(ticked);
+    remove(place) {
+      all.remove(place);
     },
   };
 }

@@ -1,25 +1,54 @@
 /**
  * WebSocket and other upgrades (`/v1/realtime`): the handshake passes as it came, then bytes both ways, unread.
  * A tunnel takes a permit, so that load is seen, but no engine slot; either side's end ends both.
+ * Must not open what the pipeline closes: the job comes from the same classification. What the backend says instead of
+ * 101 is passed on and ends the connection, so that no second request can ride to the backend unseen.
  */
-import { connect as connectTcp, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import { STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Job } from '../domain/job.ts';
-import type { Engine } from '../domain/names.ts';
+import type { Engine, Outcome, Phase } from '../domain/names.ts';
+import type { TimelineMark } from '../domain/record.ts';
 import { isRefusal, type Refusal } from '../domain/refusal.ts';
 import type { ClientHead } from '../platform/client-port.ts';
-import type { Log } from '../platform/log.ts';
-import type { UpstreamTarget } from '../platform/upstream/port.ts';
+import type { Clock } from '../platform/clock.ts';
+import type { UpstreamFault, UpstreamTarget } from '../platform/upstream/port.ts';
 import { errorBody, errorHeaders } from './error-shape.ts';
-import { faultRefusal } from './refusals.ts';
+import { deadlineRefusal, faultRefusal } from './refusals.ts';
 import { upstreamHeaders } from './request-head.ts';
+import type { RelaySettings } from './settings.ts';
+import { headText, passAnswer } from './tunnel-answer.ts';
+import { shakeHands, type HandshakeEnd } from './tunnel-handshake.ts';
 
 interface TunnelPermit {
   readonly backend: { readonly name: string; readonly engine: Engine };
   settle(): void;
 }
 
+/** How one tunnel ended, in the record's words. */
+interface Ending {
+  readonly outcome: Outcome;
+  readonly spokenBy: 'warmlane' | 'backend';
+  readonly phase: Phase;
+  readonly atMs: number;
+  readonly status?: number;
+  readonly reason?: string;
+}
+
+/** Takes what becomes the tunnel's record. */
+export interface TunnelObserver {
+  classified(job: Job): void;
+  attempt(attempt: { readonly backend: string; readonly engine: Engine }): void;
+  mark(name: TimelineMark, atMs: number): void;
+  responseBytes(bytes: number): void;
+  finish(ending: Ending): void;
+}
+
 export interface TunnelDeps {
+  readonly clock: Clock;
+  readonly classify: (head: ClientHead) => Job | Refusal;
+  /** Path with query as a backend gets it. */
+  readonly targetOf: (job: Job) => string;
   readonly owner: {
     ask(
       ask: { readonly job: Job; readonly exclude: readonly string[]; readonly again: boolean },
@@ -30,132 +59,257 @@ export interface TunnelDeps {
     readonly target: UpstreamTarget & { readonly pathPrefix: string };
     readonly apiKey?: string;
   };
-  readonly settings: { readonly deadlines: { readonly connectMs: number }; readonly passConversationId: boolean };
-  readonly log: Log;
+  readonly settings: {
+    readonly deadlines: Pick<
+      RelaySettings['deadlines'],
+      'connectMs' | 'headMs' | 'contentStallMs' | 'clientStallMs' | 'totalMs'
+    >;
+    readonly passConversationId: boolean;
+  };
+  readonly observe: (head: ClientHead) => TunnelObserver;
+  /** No connection came about. */
+  readonly unreachable: (backend: string, fault: UpstreamFault) => void;
   /** Why no new tunnel may be opened; undefined: one may. */
   readonly closing: () => Refusal | undefined;
+  /** Open at once, those that wait included; 1,000 unless said. */
+  readonly maxTunnels?: number;
 }
 
 export interface Tunnels {
   open(head: ClientHead, client: Socket, first: Buffer): void;
-  /** Destroys all. */
+  /** Ends all. */
   close(): void;
   /** Resolves when none is open. */
   idle(): Promise<void>;
 }
 
+/** Both ends are probed by the kernel, so that a vanished one is noticed. */
+const keepAliveDelayMs = 60_000;
+/** Kept of what a client sends before it has its answer, which no client of a WebSocket does. */
+const maxFirstBytes = 64 * 1024;
+const defaultMaxTunnels = 1000;
+
+interface Tunnel {
+  readonly head: ClientHead;
+  readonly client: Socket;
+  /** Hands over what the client has sent so far; from then on it is nobody's. */
+  takeFirst(): Buffer;
+  readonly observer: TunnelObserver;
+  phase: Phase;
+  /** Gives up the wait for a permit. */
+  leave: () => void;
+  /** Books the end; the first call counts. */
+  finish(ending: Omit<Ending, 'atMs' | 'phase'>): void;
+}
+
 export function createTunnels(deps: TunnelDeps): Tunnels {
-  const open = new Set<Socket>();
+  const open = new Map<Tunnel, Socket>();
   const idlers: (() => void)[] = [];
 
-  function ended(client: Socket): void {
-    open.delete(client);
-    if (open.size === 0) for (const idler of idlers.splice(0)) idler();
+  function begin(head: ClientHead, client: Socket, first: Buffer): Tunnel {
+    const observer = deps.observe(head);
+    let over = false;
+    const tunnel: Tunnel = {
+      head,
+      client,
+      takeFirst: holdFirst(client, first),
+      observer,
+      phase: 'receiving',
+      leave() {},
+      finish(ending) {
+        if (over) return;
+        over = true;
+        observer.finish({ ...ending, phase: tunnel.phase, atMs: deps.clock.nowMs() });
+      },
+    };
+    open.set(tunnel, client);
+    client.on('error', () => client.destroy());
+    client.once('close', () => {
+      tunnel.leave();
+      tunnel.finish({ outcome: 'client_abort', spokenBy: 'warmlane', reason: 'client_left' });
+      open.delete(tunnel);
+      if (open.size === 0) for (const idler of idlers.splice(0)) idler();
+    });
+    return tunnel;
+  }
+
+  function admit(tunnel: Tunnel, job: Job, failed: { exclude: readonly string[]; refusal?: Refusal }): void {
+    const { client, observer } = tunnel;
+    tunnel.phase = 'queued';
+    observer.mark('queued', deps.clock.nowMs());
+    const ask = { job, exclude: failed.exclude, again: failed.exclude.length > 0 };
+    const ticket = deps.owner.ask(ask, (permit) => {
+      observer.mark('admitted', deps.clock.nowMs());
+      if (isRefusal(permit)) return refuse(tunnel, failed.refusal ?? permit);
+      if (client.destroyed) return permit.settle();
+      return void connect(tunnel, { job, permit, exclude: failed.exclude });
+    });
+    tunnel.leave = () => ticket.leave();
+  }
+
+  async function connect(
+    tunnel: Tunnel,
+    attempt: { job: Job; permit: TunnelPermit; exclude: readonly string[] },
+  ): Promise<void> {
+    const { head, client, observer } = tunnel;
+    const { job, permit, exclude } = attempt;
+    const { backend } = permit;
+    const { target, apiKey } = deps.link(backend.name);
+    tunnel.phase = 'connecting';
+    observer.attempt({ backend: backend.name, engine: backend.engine });
+    const headers = upstreamHeaders(head, {
+      engine: backend.engine,
+      measured: false,
+      passConversationId: deps.settings.passConversationId,
+      ...(apiKey === undefined ? {} : { apiKey }),
+    });
+    const asked = {
+      path: target.pathPrefix + deps.targetOf(job),
+      upgrade: head.header('upgrade') ?? 'websocket',
+      headers,
+    };
+    const end = await shakeHands(target, asked, {
+      client,
+      clock: deps.clock,
+      deadlines: deps.settings.deadlines,
+      connected() {
+        tunnel.phase = 'waiting_head';
+        observer.mark('connected', deps.clock.nowMs());
+      },
+    });
+    if (end.kind === 'switched' || end.kind === 'answered') observer.mark('head', deps.clock.nowMs());
+    proceed(tunnel, { job, permit, exclude }, end);
+  }
+
+  function proceed(
+    tunnel: Tunnel,
+    attempt: { job: Job; permit: TunnelPermit; exclude: readonly string[] },
+    end: HandshakeEnd,
+  ): void {
+    const { permit, job, exclude } = attempt;
+    const { name } = permit.backend;
+    switch (end.kind) {
+      case 'switched':
+        return join(tunnel, permit, end);
+      case 'answered':
+        tunnel.phase = 'reading_answer';
+        return passAnswer(tunnel, end.response, {
+          clock: deps.clock,
+          deadlines: deps.settings.deadlines,
+          settle: () => permit.settle(),
+        });
+      case 'late':
+        permit.settle();
+        return refuse(tunnel, deadlineRefusal('headMs', deps.settings.deadlines.headMs, name));
+      case 'gone':
+        return permit.settle();
+      case 'fault': {
+        permit.settle();
+        const refusal = faultRefusal(end.fault, name);
+        if (!end.fault.nothingSent) return refuse(tunnel, refusal);
+        deps.unreachable(name, end.fault);
+        return admit(tunnel, job, { exclude: [...exclude, name], refusal });
+      }
+    }
   }
 
   return {
     open(head, client, first) {
-      const refusal = deps.closing();
-      client.on('error', () => client.destroy());
-      if (refusal !== undefined) return refuse(client, head, refusal);
-      open.add(client);
-      client.once('close', () => ended(client));
-      deps.owner.ask({ job: tunnelJob(head), exclude: [], again: false }, (permit) => {
-        if (isRefusal(permit)) return refuse(client, head, permit);
-        if (client.destroyed) return permit.settle();
-        join({ head, client, first, permit }, deps);
-      });
+      const full = open.size >= (deps.maxTunnels ?? defaultMaxTunnels);
+      const tunnel = begin(head, client, first);
+      const closing = deps.closing();
+      if (closing !== undefined) return refuse(tunnel, closing);
+      if (full) return refuse(tunnel, tooManyTunnels());
+      const job = deps.classify(head);
+      if (isRefusal(job)) return refuse(tunnel, job);
+      tunnel.observer.classified(job);
+      admit(tunnel, job, { exclude: [] });
     },
     close() {
-      for (const client of open) client.destroy();
+      for (const [tunnel, client] of open) {
+        tunnel.finish({ outcome: 'shutdown', spokenBy: 'warmlane', reason: 'drain_deadline' });
+        client.destroy();
+      }
     },
     idle: () => (open.size === 0 ? Promise.resolve() : new Promise((resolve) => idlers.push(resolve))),
   };
 }
 
-function join(
-  tunnel: { head: ClientHead; client: Socket; first: Buffer; permit: TunnelPermit },
-  deps: TunnelDeps,
-): void {
-  const { head, client, first, permit } = tunnel;
-  const { target, apiKey } = deps.link(permit.backend.name);
-  const backend = dial(target);
-  backend.setNoDelay(true);
-  client.setNoDelay(true);
-  let connected = false;
-  const giveUp = setTimeout(() => backend.destroy(new Error('no connection in time')), deps.settings.deadlines.connectMs);
-  backend.once(target.secure ? 'secureConnect' : 'connect', () => {
-    connected = true;
-    clearTimeout(giveUp);
-    backend.write(handshake(head, target, { engine: permit.backend.engine, ...(apiKey === undefined ? {} : { apiKey }) }, deps));
-    if (first.length > 0) backend.write(first);
-    client.pipe(backend);
-    backend.pipe(client);
-  });
-  backend.on('error', (error: Error) => {
-    clearTimeout(giveUp);
-    deps.log.info('tunnel failed', { requestId: head.requestId, backend: permit.backend.name, error: error.message });
-    if (connected) return;
-    const fault = { kind: 'refused', detail: error.message, nothingSent: true, reused: false, responseStarted: false } as const;
-    refuse(client, head, faultRefusal(fault, permit.backend.name));
-  });
+/** Reads on until the backend has switched: only a socket that is read shows that its client has gone. */
+function holdFirst(client: Socket, first: Buffer): () => Buffer {
+  const pieces = [first];
+  let bytes = first.length;
+  const hold = (piece: Buffer) => {
+    pieces.push(piece);
+    bytes += piece.length;
+    if (bytes > maxFirstBytes) client.pause();
+  };
+  const left = () => client.destroy();
+  client.on('data', hold).on('end', left);
+  return () => {
+    client.off('data', hold).off('end', left);
+    return Buffer.concat(pieces);
+  };
+}
+
+/** The backend has switched: its head and every byte go on as they are, until either side ends. */
+function join(tunnel: Tunnel, permit: TunnelPermit, end: HandshakeEnd & { kind: 'switched' }): void {
+  const { client, observer } = tunnel;
+  const { response, early } = end;
+  // What http.request connects is a TCP or TLS socket, whatever its types say.
+  const backend = end.socket as Socket;
+  tunnel.phase = 'streaming';
+  observer.responseBytes(early.length);
+  backend.on('data', (bytes: Buffer) => observer.responseBytes(bytes.length));
+  for (const socket of [client, backend]) {
+    socket.setNoDelay(true);
+    socket.setKeepAlive(true, keepAliveDelayMs);
+    socket.setTimeout(0);
+  }
+  client.write(Buffer.concat([Buffer.from(headText(response, response.rawHeaders), 'latin1'), early]));
+  backend.write(tunnel.takeFirst());
+  client.pipe(backend, { end: false });
+  backend.pipe(client, { end: false });
+  const ended = (outcome: Outcome, reason: string) => {
+    tunnel.finish({ outcome, spokenBy: 'backend', status: response.statusCode ?? 101, reason });
+    client.destroySoon();
+    // Full close, never half (R11).
+    backend.destroySoon();
+  };
+  client.once('end', () => ended('ok', 'client_closed'));
+  client.once('close', () => ended('ok', 'client_closed'));
+  backend.once('end', () => ended('ok', 'backend_closed'));
+  backend.on('error', () => ended('upstream_truncated', 'reset'));
   backend.once('close', () => {
     permit.settle();
-    client.destroySoon();
-  });
-  client.once('close', () => backend.destroy());
-}
-
-function dial(target: UpstreamTarget): Socket {
-  if (!target.secure) return connectTcp({ host: target.host, port: target.port, autoSelectFamily: true });
-  const { tls } = target;
-  return connectTls({
-    host: target.host,
-    port: target.port,
-    servername: tls?.serverName ?? target.host,
-    rejectUnauthorized: tls?.verify ?? true,
-    ...(tls?.ca === undefined ? {} : { ca: tls.ca }),
+    ended('ok', 'backend_closed');
   });
 }
 
-function handshake(
-  head: ClientHead,
-  target: UpstreamTarget & { readonly pathPrefix: string },
-  options: { engine: Engine; apiKey?: string },
-  deps: TunnelDeps,
-): string {
-  const headers = upstreamHeaders(head, { ...options, measured: false, passConversationId: deps.settings.passConversationId });
-  let text = `${head.method} ${target.pathPrefix}${head.target} HTTP/1.1\r\nHost: ${target.authority}\r\n`;
-  text += `Connection: Upgrade\r\nUpgrade: ${head.header('upgrade') ?? 'websocket'}\r\n`;
-  for (let i = 0; i + 1 < headers.length; i += 2) text += `${headers[i]}: ${headers[i + 1]}\r\n`;
-  return `${text}\r\n`;
+function tooManyTunnels(): Refusal {
+  return {
+    refused: true,
+    code: 'queue_full',
+    status: 503,
+    type: 'rate_limit_error',
+    message: 'Too many upgraded connections are open. Close some, or try again later.',
+    retryAfterSeconds: 1,
+    spokenBy: 'warmlane',
+    outcome: 'rejected',
+  };
 }
 
-function refuse(client: Socket, head: ClientHead, refusal: Refusal): void {
+function refuse(tunnel: Tunnel, refusal: Refusal): void {
+  const { client, head } = tunnel;
   if (client.destroyed) return;
+  const { status, code, outcome, spokenBy } = refusal;
   const body = errorBody(refusal, 'unknown');
+  tunnel.observer.responseBytes(Buffer.byteLength(body));
+  tunnel.finish({ outcome, status, reason: code, spokenBy });
   const headers = errorHeaders(refusal, head.requestId);
-  let text = `HTTP/1.1 ${refusal.status} Refused\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`;
+  let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Refused'}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`;
   for (let i = 0; i + 1 < headers.length; i += 2) {
     if (headers[i] !== 'Connection') text += `${headers[i]}: ${headers[i + 1]}\r\n`;
   }
-  client.end(`${text}Connection: close\r\n\r\n${body}`);
-}
-
-function tunnelJob(head: ClientHead): Job {
-  return {
-    requestId: head.requestId,
-    endpoint: 'other',
-    method: head.method,
-    target: head.target,
-    format: 'unknown',
-    generates: false,
-    stream: false,
-    choices: 1,
-    bodyBytes: 0,
-    readable: false,
-    lane: 'online',
-    usage: { byClient: false },
-    measured: false,
-  };
+  client.end(`${text}Connection: close\r\n\r\n${body}`, () => client.destroySoon());
 }

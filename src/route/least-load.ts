@@ -32,12 +32,13 @@ export interface RouteRequest {
   readonly exclude: readonly string[];
 }
 
-/** A prompt of b bytes has at least b/32 tokens in any common tokeniser; used only to prefer a backend where it can fit. */
+/** A prompt of b bytes has at least b/32 tokens in any common tokeniser: what is too long even so can't fit. */
 const mostBytesPerToken = 32;
 
 /**
  * Ranked targets, never empty, or the refusal to answer with.
- * Refuses with 404 when several backends are known not to serve the model, with 503 when every backend failed already.
+ * Refuses with 404 when several backends are known not to serve the model, with 503 when every backend failed already,
+ * or when only one that takes no work might serve it.
  */
 export function route(request: RouteRequest): readonly Target[] | Refusal {
   const { fleet, exclude } = request;
@@ -54,15 +55,23 @@ export function route(request: RouteRequest): readonly Target[] | Refusal {
     return known ? noBackend(fleet.backends.length) : modelNotFound(request.model ?? '', fleet.backends);
   }
   const usable = serving.filter((backend) => takesWork(backend));
+  if (usable.length === 0 && isUnsure(request, serving)) return modelUnsure(request.model ?? '', fleet.backends);
   const reason = usable.length > 0 ? ('least_load' as const) : ('last_resort' as const);
-  const fitting = (usable.length > 0 ? usable : serving).toSorted(
-    (a, b) => Number(overflows(a, request.job)) - Number(overflows(b, request.job)) || compareLoad(a, b, request.load),
-  );
-  return fitting.map((backend) => ({ backend, reason }));
+  const candidates = usable.length > 0 ? usable : serving;
+  const fitting = candidates.filter((backend) => !overflows(backend, request.job));
+  // Where it fits nowhere, the engine's own error tells the client more than ours could.
+  const ranked = (fitting.length > 0 ? fitting : candidates).toSorted((a, b) => compareLoad(a, b, request.load));
+  return ranked.map((backend) => ({ backend, reason }));
 }
 
 function serves(backend: BackendView, model: string | undefined): boolean {
   return model === undefined || backend.models.length === 0 || backend.models.includes(model);
+}
+
+/** Those that take work don't serve the model; the others may, but nobody has heard yet what they serve. */
+function isUnsure({ model, fleet }: RouteRequest, serving: readonly BackendView[]): boolean {
+  if (model === undefined || serving.some((backend) => backend.models.length > 0)) return false;
+  return fleet.backends.some((backend) => takesWork(backend) && !serves(backend, model));
 }
 
 /** `unknown` counts as usable: it has not been asked yet, and one request finds out. */
@@ -88,18 +97,37 @@ function share(backend: BackendView, load: BackendLoad): number {
 }
 
 function modelNotFound(model: string, backends: readonly BackendView[]): Refusal {
-  const served = [...new Set(backends.flatMap((backend) => backend.models))].toSorted();
-  const list = served.slice(0, 20).join(', ') + (served.length > 20 ? ', …' : '');
   return {
     refused: true,
     code: 'model_not_found',
     status: 404,
     type: 'invalid_request_error',
-    message: `No backend of this proxy serves the model \`${model}\`. Served here: ${list}.`,
+    message: `No backend of this proxy serves the model \`${model}\`. Served here: ${servedBy(backends)}.`,
     param: 'model',
     spokenBy: 'warmlane',
     outcome: 'client_error',
   };
+}
+
+function modelUnsure(model: string, backends: readonly BackendView[]): Refusal {
+  const silent = backends.filter((backend) => !takesWork(backend) && backend.models.length === 0);
+  const names = silent.map(({ name, health }) => `${name} (${health})`).join(', ');
+  return {
+    refused: true,
+    code: 'no_backend',
+    status: 503,
+    type: 'api_error',
+    message: `No backend that takes work serves the model \`${model}\`. Served here: ${servedBy(backends)}. Unknown is what these serve: ${names}.`,
+    param: 'model',
+    retryAfterSeconds: 1,
+    spokenBy: 'warmlane',
+    outcome: 'upstream_error',
+  };
+}
+
+function servedBy(backends: readonly BackendView[]): string {
+  const served = [...new Set(backends.flatMap((backend) => backend.models))].toSorted();
+  return served.slice(0, 20).join(', ') + (served.length > 20 ? ', …' : '');
 }
 
 function noBackend(count: number): Refusal {

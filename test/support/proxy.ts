@@ -6,7 +6,9 @@ import { problemText } from '../../src/config/problem.ts';
 import type { RequestRecord } from '../../src/domain/record.ts';
 import { createLog, silentLog } from '../../src/platform/log.ts';
 
-type Part<T> = { readonly [K in keyof T]?: T[K] extends readonly unknown[] ? T[K] : T[K] extends object ? Part<T[K]> : T[K] };
+type Part<T> = {
+  readonly [K in keyof T]?: T[K] extends readonly unknown[] ? T[K] : T[K] extends object ? Part<T[K]> : T[K];
+};
 export type ConfigChange = Part<Config>;
 
 export interface Proxy {
@@ -33,7 +35,10 @@ export async function startProxy(backends: readonly string[], change: ConfigChan
   const logged: Record<string, unknown>[] = [];
   const log =
     process.env['WARMLANE_TEST_LOG'] === undefined
-      ? createLog({ level: 'debug', format: 'json' }, (line) => void logged.push(JSON.parse(line) as Record<string, unknown>))
+      ? createLog(
+          { level: 'debug', format: 'json' },
+          (line) => void logged.push(JSON.parse(line) as Record<string, unknown>),
+        )
       : createLog({ level: 'debug', format: 'logfmt' });
   const app = await startApp(config, { log: log ?? silentLog });
   const adminUrl = `http://127.0.0.1:${app.admin.port}`;

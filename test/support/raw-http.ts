@@ -1,5 +1,6 @@
 /** An HTTP client on a bare socket: sends exactly these bytes, keeps what comes with its moments, judges the framing. */
 import { connect, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
 
 export interface RawAnswer {
   readonly status: number;
@@ -22,6 +23,7 @@ export interface RawClient {
   send(bytes: string | Uint8Array): void;
   /** Everything received so far. */
   readonly received: Buffer;
+  readonly receivedBytes: number;
   /** Moment (monotonic ms) and size of each read. */
   readonly reads: readonly { readonly atMs: number; readonly bytes: number; readonly text: string }[];
   readonly sentMs: number;
@@ -38,9 +40,18 @@ export interface RawClient {
   reset(): void;
 }
 
-export async function rawClient(port: number, options: { readonly host?: string } = {}): Promise<RawClient> {
-  const socket = connect({ port, host: options.host ?? '127.0.0.1', allowHalfOpen: true, noDelay: true });
-  await new Promise<void>((resolve, reject) => socket.once('connect', resolve).once('error', reject));
+export interface RawClientOptions {
+  readonly host?: string;
+  /** Speaks TLS, with this authority and name. */
+  readonly tls?: { readonly ca: string; readonly servername?: string };
+}
+
+export async function rawClient(port: number, { host = '127.0.0.1', tls }: RawClientOptions = {}): Promise<RawClient> {
+  const where = { port, host, allowHalfOpen: true, noDelay: true };
+  const socket = tls === undefined ? connect(where) : connectTls({ ...where, ...tls });
+  await new Promise<void>((resolve, reject) => {
+    socket.once(tls === undefined ? 'connect' : 'secureConnect', resolve).once('error', reject);
+  });
   const pieces: Buffer[] = [];
   const reads: { atMs: number; bytes: number; text: string }[] = [];
   let ended: 'no' | 'fin' | 'reset' = 'no';
@@ -51,7 +62,11 @@ export async function rawClient(port: number, options: { readonly host?: string 
   });
   socket.on('end', () => (ended = ended === 'no' ? 'fin' : ended));
   socket.on('error', () => (ended = 'reset'));
-  const received = () => Buffer.concat(pieces);
+  /** Put together once, however often it is looked at. */
+  const received = () => {
+    if (pieces.length > 1) pieces.splice(0, pieces.length, Buffer.concat(pieces));
+    return pieces[0] ?? Buffer.alloc(0);
+  };
 
   async function until(holds: () => boolean, timeoutMs = 10_000): Promise<void> {
     const endMs = performance.now() + timeoutMs;
@@ -59,8 +74,21 @@ export async function rawClient(port: number, options: { readonly host?: string 
       if (performance.now() > endMs) {
         throw new Error(`not within ${timeoutMs} ms; received: ${received().toString('latin1').slice(0, 2000)}`);
       }
-      await new Promise((resolve) => void setTimeout(resolve, 2));
+      await nextChange();
     }
+  }
+
+  /** The connection's next event, or a moment: the condition may be about something else. */
+  function nextChange(): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        for (const name of ['data', 'end', 'error', 'close']) socket.off(name, done);
+        resolve();
+      };
+      const timer = setTimeout(done, 3);
+      for (const name of ['data', 'end', 'error', 'close']) socket.once(name, done);
+    });
   }
 
   return {
@@ -73,6 +101,9 @@ export async function rawClient(port: number, options: { readonly host?: string 
     get received() {
       return received();
     },
+    get receivedBytes() {
+      return pieces.reduce((total, piece) => total + piece.length, 0);
+    },
     get sentMs() {
       return sentMs;
     },
@@ -83,7 +114,8 @@ export async function rawClient(port: number, options: { readonly host?: string 
     async answer(timeoutMs = 10_000) {
       await until(() => ended !== 'no' || parseAnswer(received())?.complete === true, timeoutMs);
       const answer = parseAnswer(received(), ended !== 'no');
-      if (answer === undefined) throw new Error(`no answer; connection: ${ended}; received: ${received().toString('latin1')}`);
+      if (answer === undefined)
+        throw new Error(`no answer; connection: ${ended}; received: ${received().toString('latin1')}`);
       return answer;
     },
     halfClose: () => void socket.end(),
@@ -128,7 +160,8 @@ function unchunk(bytes: Buffer): Pick<RawAnswer, 'body' | 'chunks' | 'complete' 
     const size = lineEnd < 0 ? Number.NaN : Number.parseInt(bytes.toString('latin1', at, lineEnd), 16);
     if (Number.isNaN(size)) break;
     if (size === 0) {
-      const end = bytes.indexOf('\r\n', lineEnd + 2) === lineEnd + 2 ? lineEnd + 4 : bytes.indexOf('\r\n\r\n', lineEnd) + 4;
+      const end =
+        bytes.indexOf('\r\n', lineEnd + 2) === lineEnd + 2 ? lineEnd + 4 : bytes.indexOf('\r\n\r\n', lineEnd) + 4;
       if (end < lineEnd + 4 || end > bytes.length) break;
       return { body: Buffer.concat(pieces), chunks, complete: true, rest: bytes.subarray(end) };
     }
@@ -144,8 +177,36 @@ function unchunk(bytes: Buffer): Pick<RawAnswer, 'body' | 'chunks' | 'complete' 
 /** A request with a JSON body, as bytes. */
 export function postBytes(path: string, body: string | object, headers: Readonly<Record<string, string>> = {}): string {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
-  const fields = { Host: 'test', 'Content-Type': 'application/json', 'Content-Length': String(Buffer.byteLength(text)), ...headers };
-  return `POST ${path} HTTP/1.1\r\n${Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${text}`;
+  const fields = {
+    Host: 'test',
+    'Content-Type': 'application/json',
+    'Content-Length': String(Buffer.byteLength(text)),
+    ...headers,
+  };
+  return `POST ${path} HTTP/1.1\r\n${Object.entries(fields)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join('')}\r\n${text}`;
+}
+
+/** A request as bytes: request line (`GET /x`, or with its version), headers as given after Host, body with its length. */
+export function requestBytes(
+  line: string,
+  headers: Readonly<Record<string, string>> = {},
+  body: string | Uint8Array = '',
+): Buffer {
+  const bytes = Buffer.from(body);
+  const fields = {
+    ...(headers['Host'] === undefined ? { Host: 'test' } : {}),
+    ...headers,
+    ...(bytes.length === 0 || headers['Transfer-Encoding'] !== undefined
+      ? {}
+      : { 'Content-Length': String(bytes.length) }),
+  };
+  const text = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
+  return Buffer.concat([
+    Buffer.from(`${/ HTTP\//.test(line) ? line : `${line} HTTP/1.1`}\r\n${text.join('')}\r\n`, 'latin1'),
+    bytes,
+  ]);
 }
 
 /** R0 and R1 of the bug cases. */

@@ -97,6 +97,39 @@ export function counterMoved(recorded: Recorded, name: string): number | undefin
   return moved.length === 0 ? undefined : moved.reduce((sum, [, [before, after]]) => sum + after - before, 0);
 }
 
+/** Several requests ran together here, so the engine's counters don't speak of one. */
+const together =
+  /^(stall-|chat-queued|error-in-stream|error-busy|beside-|queued-|chat-sigterm|sigterm-mid|engine-died)/;
+
+/** An answer that was generated, by an engine that had nothing else to do: its counters speak of it. */
+export function ranAlone({ status, request, name }: Recorded): boolean {
+  return status === 200 && request.method === 'POST' && !together.test(name);
+}
+
+/** By the engine's own counters, for a request that ran alone. */
+export interface EngineCounts {
+  readonly prompt: number | undefined;
+  readonly output: number | undefined;
+  readonly cached: number | undefined;
+}
+
+export function engineCounts(recorded: Recorded): EngineCounts {
+  if (recorded.server === 'llama-server') {
+    const computed = counterMoved(recorded, 'llamacpp:prompt_tokens_total');
+    const cached = counterMoved(recorded, 'llamacpp:prompt_tokens_cached_total') ?? 0;
+    return {
+      prompt: computed === undefined ? undefined : computed + cached,
+      cached,
+      output: counterMoved(recorded, 'llamacpp:tokens_predicted_total'),
+    };
+  }
+  return {
+    prompt: counterMoved(recorded, 'vllm:prompt_tokens_total'),
+    cached: counterMoved(recorded, 'vllm:prompt_tokens_cached_total') ?? 0,
+    output: counterMoved(recorded, 'vllm:generation_tokens_total'),
+  };
+}
+
 function chunkSpans(raw: Buffer, bodyStart: number): readonly (readonly [number, number])[] {
   const spans: [number, number][] = [];
   for (let pos = bodyStart; pos < raw.length;) {

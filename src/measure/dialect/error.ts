@@ -7,6 +7,8 @@ import { isObject, textAt, type JsonObject } from './facts.ts';
 
 /** An engine may put a prompt into its message; a record isn't the place for it. */
 const maxMessageLength = 500;
+/** The client gets the engine's error whole, up to this size. */
+const maxBodyBytes = 16 * 1024;
 
 /**
  * @param name value of the `event:` line: `error` makes an error of any body
@@ -31,7 +33,14 @@ function errorOf(body: JsonObject, around: JsonObject): StreamError {
     message: message.slice(0, maxMessageLength),
     ...(type === undefined ? {} : { type }),
     ...(status === undefined ? {} : { status }),
+    ...bodyOf(body),
   };
+}
+
+function bodyOf(error: JsonObject): { readonly body?: string } {
+  if (textAt(error, 'message') === undefined) return {};
+  const body = JSON.stringify(error);
+  return Buffer.byteLength(body) > maxBodyBytes ? {} : { body };
 }
 
 /** A status is a number, or three digits in a string; other codes are words. */

@@ -17,7 +17,11 @@ function setUp(backends: BackendView[], settings = { maxQueuedJobs: 3, queueTime
   const ask = (over: { choices?: number; generates?: boolean; again?: boolean; requestId?: string } = {}) => {
     const asked: { result?: Permit | Refusal; ticket?: Ticket } = {};
     asked.ticket = owner.ask(
-      { job: sampleJob({ choices: over.choices ?? 1, generates: over.generates ?? true }), exclude: [], again: over.again ?? false },
+      {
+        job: sampleJob({ choices: over.choices ?? 1, generates: over.generates ?? true }),
+        exclude: [],
+        again: over.again ?? false,
+      },
       (result) => {
         if (asked.result !== undefined) throw new Error('answered twice');
         asked.result = result;
@@ -39,7 +43,11 @@ describe('the owner of places', () => {
     const asked = Array.from({ length: 10 }, () => ask());
     expect(asked.slice(0, 4).every(({ result }) => result !== undefined && !isRefusal(result))).toBe(true);
     expect(asked.slice(4, 7).every(({ result }) => result === undefined)).toBe(true);
-    expect(asked.slice(7).map(({ result }) => result)).toMatchObject([{ status: 429 }, { status: 429 }, { status: 429 }]);
+    expect(asked.slice(7).map(({ result }) => result)).toMatchObject([
+      { status: 429 },
+      { status: 429 },
+      { status: 429 },
+    ]);
     clock.advance(1000);
     for (const { result } of asked.slice(4, 7)) {
       expect(result).toMatchObject({ code: 'queue_timeout', status: 503, retryAfterSeconds: 1, outcome: 'rejected' });

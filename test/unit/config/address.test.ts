@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { hostPort, isLoopback, parseBackendUrl, parseListen } from '../../../src/config/address.ts';
+import { hostPort, isLoopback, isOwnAddress, parseBackendUrl, parseListen } from '../../../src/config/address.ts';
 
 describe('parseListen', () => {
   it.each([
@@ -56,6 +56,10 @@ describe('parseBackendUrl', () => {
   it.each([
     ['127.0.0.1:8000', 'begin with http://'],
     ['localhost:8000', 'begin with http://'],
+    ['127.0.0.1:8000', 'write http://127.0.0.1:8000'],
+    ['[::1]:8000', 'write http://[::1]:8000'],
+    ['gpu-2:8000/v1', 'write http://gpu-2:8000'],
+    ['user:hunter2@h:80', 'begin with http://'],
     ['//h', 'begin with http://'],
     ['ftp://h', 'not ftp'],
     ['http://', 'no URL'],
@@ -70,6 +74,11 @@ describe('parseBackendUrl', () => {
     ['http://h/a\nb', 'no blanks'],
     ['http://h/v1', 'leave /v1 off'],
     ['http://h/api/v1/', 'leave /v1 off'],
+    ['http://h/v1/chat/completions', 'leave /v1/chat/completions off'],
+    ['http://h/llm/v1/models/', 'leave /v1/models off'],
+    ['http://h/chat/completions', 'leave /chat/completions off'],
+    ['http://h/api/chat', 'leave /api/chat off'],
+    ['http://h/health', 'leave /health off'],
   ])('refuses %j and says why, without repeating it', (text, words) => {
     const parsed = parseBackendUrl(text);
     expect(parsed.ok).toBe(false);
@@ -81,6 +90,31 @@ describe('parseBackendUrl', () => {
     expect(hostPort('http://h')).toBe('h:80');
     expect(hostPort('https://h/x')).toBe('h:443');
     expect(hostPort('http://[::1]:8000')).toBe('[::1]:8000');
+  });
+});
+
+describe('isOwnAddress', () => {
+  it.each([
+    ['http://127.0.0.1:8484', '127.0.0.1'],
+    ['http://127.0.0.1:8484/vllm', '0.0.0.0'],
+    ['http://localhost:8484', '127.0.0.1'],
+    ['http://127.0.0.1:8484', 'localhost'],
+    ['http://[::1]:8484', '::1'],
+    ['http://127.0.0.1:8484', '::'],
+    ['http://GPU.example.net:8484', 'gpu.example.net'],
+  ])('%s is where %s listens', (url, host) => {
+    expect(isOwnAddress(url, { host, port: 8484 })).toBe(true);
+    expect(isOwnAddress(url, { host, port: 8485 })).toBe(false);
+  });
+
+  it.each([
+    ['http://10.0.0.5:8484', '0.0.0.0'],
+    ['http://127.0.0.2:8484', '127.0.0.1'],
+    ['http://[::1]:8484', '127.0.0.1'],
+    ['http://[::1]:8484', '0.0.0.0'],
+    ['http://127.0.0.1:8484', '10.0.0.5'],
+  ])('%s may be somebody else when %s is listened on', (url, host) => {
+    expect(isOwnAddress(url, { host, port: 8484 })).toBe(false);
   });
 });
 

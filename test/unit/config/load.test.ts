@@ -4,7 +4,7 @@ import { describe, expect, expectTypeOf, it } from 'vitest';
 import type { ConfigFile } from '../../../src/config/schema.ts';
 import type { Engine } from '../../../src/domain/names.ts';
 import { loadConfig } from '../../../src/config/load.ts';
-import { configOf, loadText, problemsOf } from './load-text.ts';
+import { type Around, configOf, loadText, problemsOf } from './load-text.ts';
 
 describe('defaults', () => {
   it('need no file, no flag and no variable', () => {
@@ -30,6 +30,7 @@ describe('defaults', () => {
       requestMs: 0,
       drainMs: 30_000,
       clientHalfClose: 'abort',
+      cors: { origins: [] },
     });
     expect(result.config).toMatchObject({
       upstreamClient: 'h1',
@@ -85,6 +86,7 @@ backends:
 models: { aliases: { gpt-4o: smollm2 } }
 routes: { open: [lora, sleep], passConversationId: true }
 clients: { maxBodyBytes: 1000, maxHeldBytes: 1000, halfClose: finish }
+cors: { origins: ["https://app.example", "http://localhost:3000", "chrome-extension://abc", "*"] }
 queue: { maxJobs: 0, timeoutMs: 5 }
 deadlines: { totalMs: 0, drainMs: 0 }
 stream: { heartbeatMs: 15000 }
@@ -99,6 +101,7 @@ upstreamClient: undici
       maxBodyBytes: 1000,
       maxHeldBytes: 1000,
       clientHalfClose: 'finish',
+      cors: { origins: ['https://app.example', 'http://localhost:3000', 'chrome-extension://abc', '*'] },
       drainMs: 0,
     });
     expect(config.fleet.backends).toEqual([
@@ -188,6 +191,10 @@ temperature: 1
     ['deadlines: { requestHeadMs: 0 }', 'deadlines.requestHeadMs: must be a whole number of milliseconds from 1'],
     ['deadlines: { totalMs: 5s }', 'not "5s"'],
     ['deadlines: { totalMs: .inf }', 'not Infinity'],
+    ['cors: { origins: [https://app.example/] }', 'cors.origins[0]: must be * or an origin as browsers send it'],
+    ['cors: { origins: [app.example] }', 'cors.origins[0]: must be * or an origin as browsers send it'],
+    ['cors: { origins: [HTTPS://App.Example] }', 'cors.origins[0]: must be * or an origin as browsers send it'],
+    ['cors: { origins: "*" }', 'cors.origins: must be a list'],
     ['probes: { intervalMs: 1999 }', 'probes.intervalMs: must be a whole number of milliseconds from 2000'],
     ['measure: { prefixHitShare: 0 }', 'above 0 and up to 1, not 0'],
     ['measure: { prefixHitShare: 50 }', 'above 0 and up to 1, not 50'],
@@ -204,7 +211,19 @@ temperature: 1
       'backends: [{ url: "http://h", name: a, maxInFlight: x }, { url: "http://i", name: a }]',
       'backends[1]: the name a is taken',
     ],
+    ['backends: [{ url: "http://h" }, { url: "http://h/" }]', 'backends[1]: the same URL twice (h:80)'],
     ['backends: http://h', 'backends: must be a list'],
+    ['backends:\n  - url:http://h', 'w.yaml:2:5 backends[0]: a blank is missing after url:'],
+    ['backends:\n  - http://h', 'w.yaml:2:5 backends[0]: write - url: http://…'],
+    ['backends:\n  - h', 'backends[0]: must be a map of keys'],
+    [
+      'backends:\n  - url: http://localhost:8484',
+      "w.yaml:2:10 backends[0].url: this is warmlane's own address; name the model server's",
+    ],
+    [
+      'backends: [{ url: "http://127.0.0.1:9/x" }]\nadmin: { listen: 9 }',
+      "backends[0].url: this is warmlane's own address",
+    ],
     ['routes: { open: [lora, lro] }', 'routes.open[1]: must be one of lora, sleep'],
     ['queue: 3', 'queue: must be a map of keys, not 3'],
     ['queue: [1]', 'queue: must be a map of keys, not a list'],
@@ -235,6 +254,40 @@ temperature: 1
     ['{"listen": 1,', 'is missing'],
   ])('of the text itself are told too: %j', (text, words) => {
     expect(problemsOf(text).join('\n')).toContain(words);
+  });
+
+  it.each([
+    ['a key indented too far', 'queue:\n  maxJobs: 1\n   timeoutMs: 2\n  foo: 3\nlog:\n  level: info\n', 2],
+    ['a key indented too little', 'queue:\n  maxJobs: 1\n timeoutMs: 2\nlog:\n  level: info\nusage: ask\n', 3],
+    [
+      'a backend of which one key slipped',
+      'backends:\n  - url: http://a\n   name: x\n  - url: http://b\n    name: y\n',
+      3,
+    ],
+    ['several slips', 'queue:\n  a: 1\n   b: 2\nlog:\n  c: 1\n d: 2\nlist: [\n', 2],
+  ])('of the text: only the first, and it speaks of indentation: %s', (_, text, line) => {
+    const problems = problemsOf(text);
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toMatch(new RegExp(`^w\\.yaml:${line}:.*indentation`));
+  });
+
+  it.each<[string, Around]>([
+    ['--demo: both this and --backend', { flags: { demo: true, backends: ['http://h'] } }],
+    ['WARMLANE_DEMO: both this and --backend', { env: { WARMLANE_DEMO: '1' }, flags: { backends: ['http://h'] } }],
+    ['WARMLANE_DEMO: both this and WARMLANE_BACKEND', { env: { WARMLANE_DEMO: '1', WARMLANE_BACKEND: 'http://h' } }],
+  ])('%s say what to serve', (words, around) => {
+    expect(problemsOf('', around)).toEqual([`${words} say what to serve; leave one out`]);
+  });
+
+  it('a demo asked for by flag wins over backends of a file or of a variable', () => {
+    expect(problemsOf('backends: [{ url: "http://h" }]', { flags: { demo: true } })).toEqual([]);
+    expect(problemsOf('', { env: { WARMLANE_BACKEND: 'http://h' }, flags: { demo: true } })).toEqual([]);
+  });
+
+  it('of a URL given twice name the flag', () => {
+    expect(problemsOf('', { flags: { backends: ['http://h:1', 'http://h:1/'] } })).toEqual([
+      '--backend (number 2): the same URL twice (h:1); name each backend once',
+    ]);
   });
 
   it('beside a key that stands twice are told as well', () => {

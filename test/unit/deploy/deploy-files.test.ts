@@ -177,8 +177,20 @@ describe('fronts', () => {
 describe('the package', () => {
   it('ships files that are there', () => {
     const made = new Set(['dist', 'README.md']);
-    const missing = manifest.files.filter((path) => !made.has(path) && !existsSync(new URL(path, root)));
-    expect(missing).toEqual([]);
+    const named = manifest.files.filter((path) => !path.includes('*') && !made.has(path));
+    expect(named.filter((path) => !existsSync(new URL(path, root)))).toEqual([]);
+  });
+
+  it('ships every page of deploy/ and src/ that its README leads to', () => {
+    const linked = [...text('README.md').matchAll(/\]\(((?:deploy|src|config)\/[^)#]*)/g)].map(([, path = '']) => path);
+    expect(linked.length).toBeGreaterThan(3);
+    const shipped = (path: string) =>
+      manifest.files.includes(path) ||
+      path.startsWith('config/') ||
+      (/^deploy\/[^/]+\.md$/.test(path) && manifest.files.includes('deploy/*.md'));
+    expect(
+      linked.map((path) => (path.endsWith('/') ? `${path}README.md` : path)).filter((path) => !shipped(path)),
+    ).toEqual([]);
   });
 
   it('has its version in the changelog', () => {

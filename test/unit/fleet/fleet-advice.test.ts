@@ -50,4 +50,20 @@ describe('advice', () => {
       expect.stringContaining('--threads-http 20'),
     ]);
   });
+
+  it('asks for the port where something answers that is no model server, and only there', async () => {
+    world.llama.answers = {};
+    await world.started({ name: 'llama' });
+    expect(world.view('llama')).toMatchObject({ health: 'up', engineKnown: false });
+    expect(world.view('llama').advice).toEqual(['answers, but shows no models: is this the right port?']);
+    world.llama.otherwise = { status: 401, headers: {}, body: '' };
+    await world.pass(10_000);
+    expect(world.view('llama')).toMatchObject({ health: 'auth', advice: [] });
+  });
+
+  it('does not ask for the port where the configuration says what is there', async () => {
+    world.llama.answers = {};
+    await world.started({ name: 'llama', models: ['m'] });
+    expect(world.view('llama')).toMatchObject({ health: 'up', advice: [] });
+  });
 });

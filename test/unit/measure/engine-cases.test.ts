@@ -84,11 +84,22 @@ describe('R15 tokens without events', () => {
     expect(record.figures).toMatchObject({ tpotWindow: 'role_to_finish', tpotMs: 1100 / 20 });
   });
 
+  it('an ordinary stop of llama-server, whose role chunk comes with the first token, is not marked', () => {
+    const words = [1, 2, 3].map((i) => [100 + 10 * i, text('x')] as const);
+    const record = observe({ engine: 'llama-server' }, [
+      [100, role() + text('x')],
+      ...words,
+      [140, finish('stop') + usage(5, 5) + done],
+    ]);
+    expect(record.figures).toMatchObject({ tpotWindow: 'first_to_finish', tpotMs: 10 });
+    expect(record.marks).toEqual([]);
+  });
+
   it('an end token without an event is no reason to doubt the rest: first token → finish', () => {
     const words = [0, 1, 2, 3].map((i) => [100 + 10 * i, text('x')] as const);
     const record = observe({ engine: 'sglang' }, [[90, role()], ...words, [140, finish('stop') + usage(5, 5) + done]]);
     expect(record.figures).toMatchObject({ tpotWindow: 'first_to_finish', tpotMs: 10 });
-    expect(record.marks).toContain('fewer_events_than_tokens');
+    expect(record.marks).toEqual([]);
     const cut = observe({ engine: 'sglang' }, [[90, role()], ...words, [140, finish('length') + usage(5, 5) + done]]);
     expect(cut.figures).toMatchObject({ tpotWindow: 'visible', tpotMs: 30 / 4 });
     expect(cut.marks).toContain('several_tokens_per_event');

@@ -1,7 +1,8 @@
 /** One request from its events to its record: streams that end badly, attempts, bounds, marks. */
 import { describe, expect, it } from 'vitest';
 import { done, role, sse, text, usage } from '../../support/events.ts';
-import { observe, observeAnswer, playReads, startObserver, type Read } from '../../support/observe.ts';
+import { createObserver } from '../../../src/measure/observer.ts';
+import { measureSettings, observe, observeAnswer, playReads, startObserver, type Read } from '../../support/observe.ts';
 
 const tokens = (count: number, fromMs: number, everyMs: number): Read[] =>
   Array.from({ length: count }, (_, i) => [fromMs + i * everyMs, text('t')]);
@@ -57,7 +58,7 @@ describe('streams that end badly', () => {
     const { observer, startMs } = startObserver({});
     const body = { error: { message: 'queue full', type: 'overloaded', code: 503 } };
     playReads(observer, {}, startMs, [[10, sse(body) + done]]);
-    expect(observer.error).toEqual({ message: 'queue full', type: 'overloaded', status: 503 });
+    expect(observer.error).toMatchObject({ message: 'queue full', type: 'overloaded', status: 503 });
     const record = observer.finish({ outcome: 'upstream_error', spokenBy: 'backend', atMs: startMs + 10 });
     expect(record).toMatchObject({ events: 0, tokens: {}, finishReasons: [] });
   });
@@ -122,9 +123,49 @@ describe('the record', () => {
       spokenBy: 'warmlane',
       atMs: startMs + 20,
     });
-    expect(record.figures).toMatchObject({ queueMs: 4, durationMs: 20, tpotWindow: 'none_not_streamed' });
+    expect(record.figures).toMatchObject({ queueMs: 4, durationMs: 20, tpotWindow: 'none_no_answer' });
     expect(record).toMatchObject({ phase: 'queued', path: '/v1/chat/completions', tokens: {}, warmth: 'unknown' });
     expect(observer.finish({ outcome: 'ok', spokenBy: 'backend', atMs: 99 })).toBe(record);
+  });
+
+  it('of a request without an answer says what was asked for; of an early answer, how it came', () => {
+    const { observer, startMs } = startObserver({});
+    observer.mark('head', startMs + 5);
+    const left = { outcome: 'client_abort', spokenBy: 'warmlane', atMs: startMs + 9 } as const;
+    const record = observer.finish({ ...left, phase: 'waiting_first_token' });
+    expect(record).toMatchObject({ streamed: true, figures: { tpotWindow: 'none_no_answer' } });
+    const other = startObserver({}).observer.finish({ ...left, phase: 'connecting' });
+    expect(other).toMatchObject({ streamed: true, figures: { tpotWindow: 'none_no_answer' } });
+  });
+
+  it('of an upload that streamed counts from its last byte: the wait for it is no overhead of warmlane', () => {
+    const head = { requestId: 'r', method: 'POST', target: '/v1/audio/transcriptions', receivedMs: 100 };
+    const observer = createObserver(measureSettings, { head, wallMs: 1 });
+    observer.mark('queued', 101);
+    observer.mark('admitted', 103);
+    observer.attempt({ backend: 'b', engine: 'vllm', atMs: 103 });
+    observer.mark('connected', 104);
+    observer.mark('receivedLast', 1100);
+    observer.mark('sent', 1100.5);
+    observer.mark('end', 1200);
+    const { figures } = observer.finish({ outcome: 'ok', spokenBy: 'backend', status: 200, atMs: 1200 });
+    expect(figures).toMatchObject({ overheadMs: 0.5, e2eMs: 100, durationMs: 100, queueMs: 2, connectMs: 1 });
+  });
+
+  it('knows the length of a request only when it was told, and bounds its path', () => {
+    const head = { requestId: 'r', method: 'POST', target: `/${'é'.repeat(60_000)}?x`, receivedMs: 1 };
+    const endpoint = { kind: 'chat', format: 'chat' } as const;
+    const make = () => createObserver(measureSettings, { head, wallMs: 1, endpoint });
+    const ending = { outcome: 'client_error', spokenBy: 'warmlane', status: 413, atMs: 2 } as const;
+    const record = make().finish(ending);
+    expect(record).toMatchObject({ endpoint: 'chat', format: 'chat' });
+    expect(record.requestBytes).toBeUndefined();
+    expect(record.path).toBe(`/${'é'.repeat(1022)}…`);
+    const told = make();
+    told.requestBytes(0);
+    told.responseBytes(70);
+    told.ownAnswer(120);
+    expect(told.finish(ending)).toMatchObject({ requestBytes: 0, responseBytes: 120 });
   });
 
   it('token stamps are bounded, counts are not', () => {

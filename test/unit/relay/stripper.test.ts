@@ -12,6 +12,7 @@ function fakeTap() {
     gaveUp() {},
     answer() {},
     failed() {},
+    answerEnd() {},
     error: undefined,
     event(data: Buffer, start: number, end: number) {
       const text = data.toString('utf8', start, end);
@@ -40,7 +41,11 @@ function cutAt(text: string, cuts: readonly number[]): Buffer[] {
 }
 
 describe('the usage event that warmlane asked for', () => {
-  for (const [name, eol] of [['LF', '\n'], ['CRLF', '\r\n'], ['CR', '\r']] as const) {
+  for (const [name, eol] of [
+    ['LF', '\n'],
+    ['CRLF', '\r\n'],
+    ['CR', '\r'],
+  ] as const) {
     const event = (text: string) => `data: ${text}${eol}${eol}`;
     const before = event('a') + event('b') + event('finish');
     const after = event('[DONE]');

@@ -25,6 +25,29 @@ describe('the choice of backends', () => {
     expect(ranked(backends, { model: 'y' })).toEqual(['b:least_load', 'c:least_load']);
   });
 
+  it('says what is not known when only a backend that is down, its models unknown, might serve the model', () => {
+    const backends = [sampleBackend('a', { models: ['x'] }), sampleBackend('b', { health: 'down' })];
+    const refusal = route({
+      job: sampleJob(),
+      fleet: { atMs: 1, backends },
+      load: () => idle,
+      exclude: [],
+      model: 'y',
+    });
+    expect(refusal).toMatchObject({
+      status: 503,
+      code: 'no_backend',
+      param: 'model',
+      message: expect.stringMatching(/`y`.*Served here: x\. .*b \(down\)/) as string,
+    });
+    expect(ranked(backends, { model: 'x' })).toEqual(['a:least_load']);
+    expect(
+      ranked([sampleBackend('a', { models: ['x'] }), sampleBackend('b', { health: 'down', models: ['y'] })], {
+        model: 'y',
+      }),
+    ).toEqual(['b:last_resort']);
+  });
+
   it('puts the least loaded first, by share of slots', () => {
     const backends = [sampleBackend('a', { slots: 2 }), sampleBackend('b', { slots: 8 })];
     const load = (name: string) => ({ jobs: 2, slots: name === 'a' ? 1 : 2, lastUsed: 0 });
@@ -63,8 +86,15 @@ describe('the choice of backends', () => {
     expect(ranked(backends, { exclude: ['a', 'b'] })).toBe('no_backend');
   });
 
-  it('prefers a backend whose context may hold the prompt', () => {
+  it('sends a prompt only where it can fit, however busy that is', () => {
     const backends = [sampleBackend('a', { contextTokens: 2048 }), sampleBackend('b', { contextTokens: 131_072 })];
-    expect(ranked(backends, { job: sampleJob({ bodyBytes: 400_000 }) })).toEqual(['b:least_load', 'a:least_load']);
+    const load = (name: string) => ({ jobs: name === 'b' ? 50 : 0, slots: 0, lastUsed: 0 });
+    expect(ranked(backends, { load, job: sampleJob({ bodyBytes: 400_000 }) })).toEqual(['b:least_load']);
+    expect(ranked(backends, { load, job: sampleJob({ bodyBytes: 4000 }) })).toEqual(['a:least_load', 'b:least_load']);
+  });
+
+  it("leaves a prompt that fits nowhere to the engine's own error", () => {
+    const backends = [sampleBackend('a', { contextTokens: 2048 }), sampleBackend('b', { contextTokens: 4096 })];
+    expect(ranked(backends, { job: sampleJob({ bodyBytes: 400_000 }) })).toEqual(['a:least_load', 'b:least_load']);
   });
 });

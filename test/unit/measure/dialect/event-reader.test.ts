@@ -70,10 +70,10 @@ describe('errors in every shape', () => {
   it('C049 an event named error is one whatever its body says', () => {
     const { flags, error: told } = read('chat', { error: { code: 400, message: 'bad' } }, 'openai', 'error');
     expect(flags & error).toBe(error);
-    expect(told).toEqual({ message: 'bad', status: 400 });
+    expect(told).toMatchObject({ message: 'bad', status: 400 });
     expect(
       read('messages', { code: 500, message: 'gone', type: 'server_error' }, 'llama-server', 'error').error,
-    ).toEqual({
+    ).toMatchObject({
       message: 'gone',
       type: 'server_error',
       status: 500,
@@ -85,14 +85,23 @@ describe('errors in every shape', () => {
     expect(read('messages', { type: 'error', error: { type: 'internal_error', message: 'x' } }).error?.message).toBe(
       'x',
     );
-    expect(read('responses', { type: 'error', code: 'server_error', message: 'y' }).error).toEqual({
+    expect(read('responses', { type: 'error', code: 'server_error', message: 'y' }).error).toMatchObject({
       message: 'y',
       type: 'error',
     });
     const failed = read('responses', { type: 'response.failed', response: { error: { code: 'rate', message: 'z' } } });
     expect(failed.error?.message).toBe('z');
     expect(failed.flags).toBe(error | finish | done);
-    expect(read('ollama_chat', { error: 'model stopped' }).error).toEqual({ message: 'model stopped' });
+    expect(read('ollama_chat', { error: 'model stopped' }).error).toMatchObject({ message: 'model stopped' });
+  });
+
+  it('keep the whole error object beside the short message, unless it is very large', () => {
+    const told = { message: 'm'.repeat(2000), type: 'BadRequestError', param: 'max_tokens', code: 400 };
+    const { error: kept } = read('chat', { error: told });
+    expect(kept?.message).toHaveLength(500);
+    expect(JSON.parse(kept?.body ?? '')).toEqual(told);
+    expect(read('chat', { error: { ...told, message: 'ü'.repeat(9000) } }).error).not.toHaveProperty('body');
+    expect(read('chat', { error: { code: 400 } }).error).not.toHaveProperty('body');
   });
 
   it('a null error is none', () => {

@@ -1,0 +1,84 @@
+/**
+ * The end of a request: its one record, and what is learnt from it. Must not touch the client or the backend.
+ * `pipeline.ts` calls it once per request, however that ended.
+ */
+import type { Job } from './domain/job.ts';
+import type { Outcome, Phase } from './domain/names.ts';
+import type { RecordMark, RequestRecord } from './domain/record.ts';
+import type { Observer } from './measure/observer.ts';
+import type { PipelineDeps } from './pipeline-deps.ts';
+import type { ClientHead, ClientPort } from './platform/client-port.ts';
+
+/** How a passage ended, in the record's words. */
+export interface Ending {
+  readonly outcome: Outcome;
+  readonly phase: Phase;
+  readonly spokenBy: 'warmlane' | 'backend';
+  readonly status?: number;
+  readonly reason?: string;
+  readonly marks?: readonly RecordMark[];
+}
+
+export interface BookedPassage {
+  readonly head: ClientHead;
+  readonly observer: Observer;
+  readonly job: Job | undefined;
+  readonly attempts: number;
+}
+
+type BookingDeps = Pick<PipelineDeps, 'clock' | 'log' | 'sticky' | 'fleet' | 'records'>;
+
+/** @returns books one ended passage; never throws */
+export function createBooking(deps: BookingDeps): (passage: BookedPassage, how: Ending) => void {
+  const { clock, log } = deps;
+
+  function book(passage: BookedPassage, how: Ending): void {
+    const record = passage.observer.finish({ attempts: passage.attempts, atMs: clock.nowMs(), ...how });
+    const { failure } = passage.observer;
+    if (failure !== undefined)
+      log.error('reading an answer failed; it passed unread', {
+        requestId: record.requestId,
+        error: errorText(failure),
+      });
+    learn(record, passage);
+    deps.records.add(record);
+  }
+
+  function learn(record: RequestRecord, { observer, job }: BookedPassage): void {
+    const { backend } = record;
+    if (backend === undefined) return;
+    const { responseId } = observer;
+    if (responseId !== undefined && job?.endpoint === 'responses') deps.sticky.remember(responseId, backend);
+    const { stickyKey } = job ?? {};
+    // An abandoned one may be taken up again where it runs on (llama-server's resumable streams).
+    const began = record.outcome === 'ok' || record.outcome === 'client_abort';
+    if (began && stickyKey !== undefined) deps.sticky.remember(stickyKey, backend);
+    if (record.outcome === 'ok' && job?.generates === true) {
+      const { prompt, cached } = record.tokens;
+      deps.fleet.noteAnswer(backend, { usage: prompt !== undefined, cached: cached !== undefined });
+    }
+  }
+
+  return (passage, how) => {
+    try {
+      book(passage, how);
+    } catch (error) {
+      // Measuring must never break serving (rule 10).
+      log.error('a record was lost', { requestId: passage.head.requestId, error: errorText(error) });
+    }
+  };
+}
+
+/** The client is gone: it left, or its request was ended for being late or no HTTP. */
+export function left({ refusedWith }: ClientPort, phase: Phase): Ending {
+  if (refusedWith === undefined) return gone(phase, 'client_left');
+  return { outcome: 'client_error', ...refusedWith, phase, spokenBy: 'warmlane' };
+}
+
+export function gone(phase: Phase, reason: string): Ending {
+  return { outcome: 'client_abort', phase, spokenBy: 'warmlane', reason };
+}
+
+export function errorText(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}

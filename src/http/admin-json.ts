@@ -1,0 +1,85 @@
+/**
+ * JSON as the admin listener writes it: numbers to the microsecond (or thousandth), a newline at the end, and records in
+ * pieces, so that a long list of long streams never holds up the streams that run. Knows nothing of routes.
+ */
+import { setImmediate as turn } from 'node:timers/promises';
+import type { RequestRecord, TokenStamps } from '../domain/record.ts';
+
+/** So many numbers are written in one go: well under a millisecond. */
+const sliceNumbers = 4096;
+
+export const jsonHeaders = { 'Content-Type': 'application/json; charset=utf-8' } as const;
+
+/** For values without long lists. */
+export function adminJson(value: unknown): string {
+  return `${plainJson(value)}\n`;
+}
+
+/** The pieces of `{"records":[…]}`. The event loop turns between any two of them, and within a long record. */
+export async function* recordsJson(records: readonly RequestRecord[]): AsyncGenerator<string, void> {
+  yield '{"records":[';
+  for (const [index, record] of records.entries()) {
+    await turn();
+    yield index > 0 ? ',\n' : '\n';
+    yield* pieces(record);
+  }
+  yield ']}\n';
+}
+
+export async function* recordJson(record: RequestRecord): AsyncGenerator<string, void> {
+  yield* pieces(record);
+  yield '\n';
+}
+
+async function* pieces(record: RequestRecord): AsyncGenerator<string, void> {
+  const { stamps, ...rest } = record;
+  const text = plainJson(rest);
+  if (stamps === undefined) {
+    yield text;
+    return;
+  }
+  yield `${text.slice(0, -1)},"stamps":{`;
+  let first = true;
+  for (const name of stampNames) {
+    const numbers = stamps[name];
+    if (numbers === undefined) continue;
+    yield `${first ? '' : ','}"${name}":[`;
+    first = false;
+    for (let at = 0; at < numbers.length; at += sliceNumbers) {
+      if (at > 0) await turn();
+      yield (at > 0 ? ',' : '') + joined(numbers, at);
+    }
+    yield ']';
+  }
+  yield '}}';
+}
+
+const stampNames = ['atMs', 'choice', 'tokens', 'coalesced'] as const satisfies readonly (keyof TokenStamps)[];
+
+function joined(numbers: Float64Array | Uint16Array | Uint8Array, start: number): string {
+  const slice = numbers.subarray(start, start + sliceNumbers);
+  return (slice instanceof Float64Array ? slice.map(rounded) : slice).join(',');
+}
+
+function plainJson(value: unknown): string {
+  return JSON.stringify(value, (_key, part: unknown) => (typeof part === 'number' ? rounded(part) : part));
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 1000) / 1000;
+}
+
+/** A stream that writes the next pieces when they are wanted. */
+export function streamOf(texts: AsyncGenerator<string, void>): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder();
+  return new ReadableStream({
+    async pull(controller) {
+      const next = await texts.next();
+      if (next.done === true) controller.close();
+      else controller.enqueue(encoder.encode(next.value));
+    },
+    async cancel() {
+      await texts.return();
+    },
+  });
+}

@@ -1,0 +1,35 @@
+/**
+ * Which Host a request to the admin listener may name. On loopback the listener is there for this machine alone, but a page
+ * in its browser could reach it by a name of its own that it lets resolve to loopback (DNS rebinding): such a request still
+ * names the page's host. Pure.
+ */
+import { isIPv4 } from 'node:net';
+
+export interface ListeningOn {
+  /** As the configuration names it. */
+  readonly host: string;
+  /** As the system bound it. */
+  readonly address: string;
+}
+
+/**
+ * @param host value of the Host header, undefined when there was none (HTTP/1.0; no browser leaves it out)
+ * @returns true on an address that isn't loopback, whatever the Host
+ */
+export function mayName(host: string | undefined, on: ListeningOn): boolean {
+  if (host === undefined || !isLoopback(on.address)) return true;
+  const name = nameOf(host);
+  return isLoopback(name) || name === on.host.toLowerCase();
+}
+
+function isLoopback(name: string): boolean {
+  if (name === 'localhost' || name === '::1') return true;
+  const four = name.startsWith('::ffff:') ? name.slice('::ffff:'.length) : name;
+  return isIPv4(four) && four.startsWith('127.');
+}
+
+/** Without port and brackets. */
+function nameOf(host: string): string {
+  const [, bracketed, plain] = /^(?:\[([^\]]*)\]|([^:]*))(?::\d*)?$/.exec(host) ?? [];
+  return (bracketed ?? plain ?? '').toLowerCase();
+}

@@ -1,0 +1,89 @@
+/**
+ * What one attempt on one backend is given, what it tells others, and how it can end. Types only; `relay.ts` carries it out.
+ */
+import type { BackendView } from '../domain/fleet.ts';
+import type { Job } from '../domain/job.ts';
+import type { Outcome, Phase } from '../domain/names.ts';
+import type { RecordMark, TimelineMark } from '../domain/record.ts';
+import type { Refusal } from '../domain/refusal.ts';
+import type { ClientHead, ClientPort } from '../platform/client-port.ts';
+import type { Clock } from '../platform/clock.ts';
+import type { RequestBody, UpstreamClient, UpstreamFault, UpstreamTarget } from '../platform/upstream/port.ts';
+import type { AnswerTap } from './answer-reader.ts';
+import type { RelaySettings } from './settings.ts';
+import type { Ticker } from './ticker.ts';
+
+/** What the relay sees of its backend, for those who keep the fleet's health. */
+export interface BackendWitness {
+  faulted(fault: UpstreamFault): void;
+  /** A head, with the whole body where the status may mean something. @returns the backend takes no work now */
+  answered(answer: { status: number; body: string; sentMs: number; generates: boolean }): boolean;
+  /** An error event inside a stream. @returns it says that the engine died */
+  streamError(message: string): boolean;
+  /** A stream has been silent for a second: is the port still there? Returns how to stop asking. */
+  quiet(): () => void;
+}
+
+export interface RelayTap extends AnswerTap {
+  mark(name: TimelineMark, atMs: number): void;
+  responseBytes(bytes: number): void;
+  /** warmlane's own time for one read, sampled */
+  ownTime(micros: number): void;
+}
+
+export interface RelayRequest {
+  readonly job: Job;
+  readonly head: ClientHead;
+  readonly backend: BackendView;
+  readonly target: UpstreamTarget;
+  /** Path prefix of the backend plus the request's target. */
+  readonly path: string;
+  readonly headers: readonly string[];
+  readonly body: RequestBody;
+  readonly fresh: boolean;
+  /** A pooled connection to the same backend died of this request a moment ago, stale or not. */
+  readonly afterStale: boolean;
+  readonly strip: boolean;
+  /** Another backend may be asked if this one fails before the client got anything. */
+  readonly elsewhere: boolean;
+}
+
+export interface RelayDeps {
+  readonly clock: Clock;
+  readonly ticker: Ticker;
+  readonly upstream: UpstreamClient;
+  readonly client: ClientPort;
+  readonly tap: RelayTap;
+  readonly settings: RelaySettings;
+  readonly maxEventBytes: number;
+  readonly witness: BackendWitness;
+  /** The request was sent and can't be sent again: its body may be let go. Idempotent. */
+  readonly bodyDone: () => void;
+}
+
+export type RelayEnd = RelayEndKind & {
+  /** We ended the exchange before the backend had said all: its engine may go on. */
+  readonly aborted: boolean;
+};
+
+export type RelayEndKind =
+  /** The client has its answer, whole or cut. */
+  | {
+      readonly kind: 'answered';
+      readonly outcome: Outcome;
+      readonly reason?: string;
+      readonly status: number;
+      readonly phase: Phase;
+      readonly spokenBy: 'warmlane' | 'backend';
+      readonly marks: readonly RecordMark[];
+    }
+  | { readonly kind: 'client_gone'; readonly phase: Phase; readonly reason: string; readonly status?: number }
+  /** The client has nothing yet. `again` says what may be tried with the same request. */
+  | {
+      readonly kind: 'failed';
+      readonly refusal: Refusal;
+      readonly phase: Phase;
+      readonly again: 'same_fresh' | 'elsewhere' | 'elsewhere_once' | 'no';
+    }
+  /** A bug of ours: the exchange is over, the client has got who knows what. */
+  | { readonly kind: 'broken'; readonly error: unknown; readonly phase: Phase };

@@ -1,0 +1,42 @@
+/** How an answer that ended as its framing says is booked, and what an end leaves behind at the engine. Pure. */
+import type { Engine, Outcome, StreamFormat } from '../domain/names.ts';
+import type { RecordMark } from '../domain/record.ts';
+import { EventFlag } from '../domain/tap.ts';
+import type { AnswerReader } from './answer-reader.ts';
+import type { RelayEnd } from './attempt.ts';
+
+export interface EndedAnswer {
+  readonly status: number;
+  readonly reader: Pick<AnswerReader, 'flags' | 'events' | 'medium'> | undefined;
+  readonly format: StreamFormat;
+  /** The answer told an error, as an event or as its body. */
+  readonly toldError: boolean;
+}
+
+export function judgeAnswer({ status, reader, format, toldError }: EndedAnswer): {
+  readonly outcome: Outcome;
+  readonly reason?: string;
+} {
+  if (status === 429 || status === 503) return { outcome: 'rejected', reason: 'backend_busy' };
+  if (status >= 500) return { outcome: 'upstream_error', reason: `status_${status}` };
+  if (status >= 400) return { outcome: 'client_error', reason: `status_${status}` };
+  if (reader === undefined) return { outcome: 'ok' };
+  if ((reader.flags & EventFlag.error) !== 0 || toldError) return { outcome: 'upstream_error', reason: 'error_event' };
+  const read = reader.medium === 'sse' || reader.medium === 'ndjson';
+  if (!read || format === 'unknown') return { outcome: 'ok' };
+  if ((reader.flags & (EventFlag.finish | EventFlag.done)) !== 0) return { outcome: 'ok' };
+  if (reader.events === 0) return { outcome: 'upstream_error', reason: 'empty_stream' };
+  return { outcome: 'upstream_truncated', reason: 'no_finish' };
+}
+
+/** llama-server notices a closed client only between events of a stream (R09, R10): until then it works on. */
+export function mayGoOn(end: RelayEnd, engine: Engine): boolean {
+  if (!end.aborted || engine !== 'llama-server') return false;
+  // A stream that had fallen silent is not between two events.
+  if (end.phase === 'streaming') return end.kind === 'answered' && end.reason === 'content_stall';
+  return end.phase !== 'queued' && end.phase !== 'connecting';
+}
+
+export function marksOfEnd(end: RelayEnd, engine: Engine): readonly RecordMark[] {
+  return mayGoOn(end, engine) ? ['engine_may_go_on'] : [];
+}

@@ -1,0 +1,120 @@
+import { describe, expect, it } from 'vitest';
+import type { RequestRecord } from '../../../src/domain/record.ts';
+import { logFields } from '../../../src/export/request-log.ts';
+import { createLog } from '../../../src/platform/log.ts';
+import { done, finish, role, text, usage } from '../../support/events.ts';
+import { observe, playReads, startObserver } from '../../support/observe.ts';
+
+const secrets = ['the prompt', 'the answer', 'sk-secret', 'thoughts', 'arguments-of-a-call'];
+
+function recordWith(over: Partial<RequestRecord> = {}): RequestRecord {
+  const record = observe({ engine: 'vllm' }, [
+    [100, role()],
+    [150.123456, text('the answer')],
+    [170.5, text('the answer')],
+    [180, finish('stop') + usage(12, 2, { prompt_tokens_details: { cached_tokens: 8 } }) + done],
+  ]);
+  return { ...record, ...over };
+}
+
+describe('the log line of a request', () => {
+  it('holds the record’s figures, times to the microsecond', () => {
+    expect(logFields(recordWith())).toMatchObject({
+      requestId: 'req-1',
+      outcome: 'ok',
+      status: 200,
+      method: 'POST',
+      path: '/v1/chat/completions',
+      endpoint: 'chat',
+      model: 'm',
+      backend: 'b1',
+      engine: 'vllm',
+      stream: true,
+      warmth: 'prefix_hit',
+      promptTokens: 12,
+      cachedTokens: 8,
+      outputTokens: 2,
+      tokensFrom: 'usage',
+      finish: ['stop'],
+      ttftMs: 150.123,
+      firstEventMs: 100,
+      tpotMs: 20.377,
+      decodeTokensPerSecond: 49.1,
+      durationMs: 180,
+      events: 2,
+    });
+  });
+
+  it('leaves out what isn’t known, and keeps what is zero', () => {
+    const record = recordWith({ tokens: { cached: { value: 0, source: 'usage' } }, marks: [], finishReasons: [] });
+    const line = render(record);
+    expect(line).toContain('cachedTokens=0');
+    expect(line).not.toMatch(/promptTokens|outputTokens|tokensFrom|finish=|marks=|reason=|phase=|undefined|null|NaN/);
+  });
+
+  it('tells the phase of what ended badly, and only of that', () => {
+    expect(render(recordWith({ outcome: 'timeout', reason: 'head_timeout', phase: 'waiting_head' }))).toContain(
+      'reason=head_timeout phase=waiting_head',
+    );
+    expect(render(recordWith({ phase: 'streaming' }))).not.toContain('phase=');
+  });
+
+  it('R20 tells the longest stall and whose prompt it was', () => {
+    const stalls = [
+      { atMs: 1, durationMs: 1500.5, requestId: 'other', promptTokens: 908 },
+      { atMs: 2, durationMs: 60, requestId: 'third' },
+    ];
+    expect(render(recordWith({ stalls }))).toContain('stallMs=1500.5 stalledBy=other stalledByTokens=908');
+    expect(render(recordWith())).not.toContain('stall');
+  });
+
+  it('has the time to the first answer only where it is another than to the first token', () => {
+    const { figures } = recordWith();
+    expect(logFields(recordWith()).ttfaMs).toBeUndefined();
+    expect(logFields(recordWith({ figures: { ...figures, ttfaMs: 800 } })).ttfaMs).toBe(800);
+  });
+
+  it('never holds a prompt, an answer or a key, whatever the request and the answer were made of', () => {
+    const { observer, startMs } = startObserver({ engine: 'vllm' });
+    const call = `data: ${JSON.stringify({ choices: [{ index: 0, delta: { tool_calls: [{ index: 0, function: { name: 'f', arguments: 'arguments-of-a-call' } }] } }] })}\n\n`;
+    const thought = `data: ${JSON.stringify({ choices: [{ index: 0, delta: { reasoning: 'thoughts' } }] })}\n\n`;
+    const error = `data: ${JSON.stringify({ error: { message: 'the prompt was: the prompt; key sk-secret', code: 500 } })}\n\n`;
+    playReads(observer, {}, startMs, [
+      [1, role()],
+      [2, text('the answer')],
+      [3, call],
+      [4, thought],
+      [5, error],
+      [6, 'data: the answer\n\n'],
+    ]);
+    observer.failed(new Error('at the answer'));
+    const record = observer.finish({
+      outcome: 'upstream_error',
+      reason: 'error_event',
+      spokenBy: 'backend',
+      status: 200,
+      atMs: startMs + 7,
+    });
+    const everything = `${render(record)}${JSON.stringify(logFields(record))}${JSON.stringify(record)}`;
+    for (const secret of secrets) expect(everything).not.toContain(secret);
+    expect(record.events).toBe(3);
+  });
+
+  it('shows of a path what stands before its query, where keys are', () => {
+    const { observer, startMs } = startObserver({});
+    const record = observer.finish({ outcome: 'ok', spokenBy: 'backend', atMs: startMs });
+    expect(logFields(record).path).toBe('/v1/chat/completions');
+  });
+
+  it('is one line, whatever a model is called', () => {
+    const line = render(recordWith({ model: 'm"\nlevel=error msg=forged\u2028 x=1' }));
+    expect(line.trimEnd().split(/[\n\u2028]/)).toHaveLength(1);
+    expect(line).toContain('model="m\\"\\nlevel=error');
+  });
+});
+
+function render(record: RequestRecord): string {
+  const lines: string[] = [];
+  createLog({ level: 'info', format: 'logfmt' }, (line) => void lines.push(line)).info('request', logFields(record));
+  return lines.join('');
+}
