@@ -2,13 +2,23 @@
 /**
  * The process: arguments, environment, signals, exit code. Everything else is below `cli/`.
  */
+import { createLineBuffer } from './cli/line-buffer.ts';
 import { runCli } from './cli/run.ts';
+
+// Whoever read our output may be gone; that is no reason to stop serving, and nothing is left to tell it to.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+
+const errors = createLineBuffer({
+  write: (text) => void process.stderr.write(text),
+  waiting: () => process.stderr.writableLength,
+});
+process.on('exit', errors.flush);
 
 process.exitCode = await runCli({
   argv: process.argv.slice(2),
   env: process.env,
   out: (text) => void process.stdout.write(text),
-  err: (text) => void process.stderr.write(text),
+  err: errors.write,
   onSignal(signal, listener) {
     process.on(signal, listener);
     return () => void process.off(signal, listener);

@@ -94,7 +94,12 @@ export function parseArguments(argv: readonly string[]): Arguments {
       said.on.add(token.name);
     } else if (!hasValue(token)) problems.push(`${token.rawName} needs a value; ${example(token.name)}`);
     else if (token.name === 'backend') said.backends.push(...splitUrls(token.value));
-    else said.texts.set(token.name, token.value);
+    else {
+      // Of any other flag the last one wins; of two files one would be left unread.
+      if (token.name === 'config' && said.texts.has('config'))
+        problems.push(`${token.rawName} twice; there is one file`);
+      said.texts.set(token.name, token.value);
+    }
   }
   // Whoever asks for help has it, whatever else is wrong.
   if (said.on.has('help') || words[0] === 'help') return { kind: 'help' };
@@ -149,7 +154,16 @@ function isCommand(word: string): word is Command {
   return Object.hasOwn(commands, word);
 }
 
+/** What other servers call it. */
+const otherNames: Readonly<Record<string, string>> = {
+  '--port': '--listen HOST:PORT',
+  '--host': '--listen HOST:PORT',
+  '-p': '--listen HOST:PORT',
+};
+
 function unknownFlag(rawName: string): string {
+  const form = Object.hasOwn(otherNames, rawName) ? otherNames[rawName] : undefined;
+  if (form !== undefined) return `unknown flag ${rawName}; write ${form}`;
   const near = rawName.startsWith('--') ? nearest(rawName, Object.keys(flags)) : undefined;
   return `unknown flag ${rawName}; ${near === undefined ? 'warmlane --help names them all' : `did you mean --${near}?`}`;
 }

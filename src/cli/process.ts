@@ -4,8 +4,8 @@ export interface Process {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** To a person or a pipe: results, the start-up text. */
   readonly out: (text: string) => void;
-  /** Problems and the log. */
-  readonly err: (text: string) => void;
+  /** Problems and the log. @returns false: it was dropped, too much waits for its reader */
+  readonly err: (text: string) => unknown;
   /** @returns how to stop listening */
   readonly onSignal: (signal: 'SIGTERM' | 'SIGINT', listener: () => void) => () => void;
   /** An error that nothing caught: always a bug of ours. */

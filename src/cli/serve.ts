@@ -26,8 +26,14 @@ export async function serve(request: LoadRequest, process: Process): Promise<num
     // One request's bug must not end the others' streams: it is logged as what it is, and serving goes on.
     log.error('internal error', { error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
   });
+  const signals = listenForSignals(process, log);
   for (const notice of noticesOf(loaded.config)) log.warn(notice);
   const { config, demo } = await whatToServe(loaded.config, loaded.demo);
+  if (signals.stopping()) {
+    await demo?.close();
+    log.info('stopped');
+    return 0;
+  }
   let app: App;
   try {
     app = await startApp(config, { log });
@@ -36,12 +42,41 @@ export async function serve(request: LoadRequest, process: Process): Promise<num
     await demo?.close();
     return 1;
   }
+  signals.started(app);
   const urls = { data: urlOf(app.data, config.http.tls !== undefined), admin: urlOf(app.admin, false) };
-  log.info('listening', urls);
-  process.out(banner({ ...urls, fleet: app.fleet.snapshot(), demo: demo !== undefined }));
-  app.fleet.onChange(adviser(log));
-  demo?.startTraffic(urls.data);
-  return untilStopped({ app, demo, log, process });
+  if (!signals.stopping()) {
+    log.info('listening', urls);
+    process.out(
+      banner({
+        ...urls,
+        fleet: app.fleet.snapshot(),
+        demo: demo === undefined ? undefined : loaded.demo ? 'asked' : 'nothing_found',
+        requestLog: logsRequests(config) ? config.log.format : undefined,
+        downIntervalMs: config.fleet.probeDownIntervalMs,
+        program: programOf(process.env),
+      }),
+    );
+    app.fleet.onChange(adviser(log));
+    demo?.startTraffic(urls.data);
+  }
+  await signals.asked;
+  return stopped({ app, demo, log });
+}
+
+function logsRequests({ export: { requestLog }, log: { level } }: Config): boolean {
+  return requestLog && (level === 'debug' || level === 'info');
+}
+
+/** npm says in the environment how it was called. */
+function programOf(env: Process['env']): string {
+  switch (env['npm_lifecycle_event']) {
+    case 'start':
+      return 'npm start --';
+    case 'npx':
+      return 'npx warmlane';
+    default:
+      return 'warmlane';
+  }
 }
 
 /** What the configuration names, else what answers on this machine, else simulated servers. */
@@ -51,42 +86,67 @@ async function whatToServe(config: Config, wantsDemo: boolean): Promise<{ config
     ? []
     : await findLocalServers({ clock: systemClock, probeFetch: (target) => createProbeFetch(target, systemClock) });
   const demo = found.length === 0 ? await startDemo() : undefined;
-  const backends = (demo?.backends ?? found.map((url) => ({ url, name: new URL(url).host }))).map((backend) => ({ ...backend }));
+  const backends = (demo?.backends ?? found.map((url) => ({ url, name: new URL(url).host }))).map((backend) => ({
+    ...backend,
+  }));
   return { config: { ...config, fleet: { ...config.fleet, backends } }, demo };
 }
 
-/** Resolves with the exit code. The first signal drains, the second ends at once. */
-function untilStopped(run: { app: App; demo: Demo | undefined; log: Log; process: Process }): Promise<number> {
-  const { app, demo, log, process } = run;
-  return new Promise((resolve) => {
-    let stopping = false;
-    const stop = (signal: string) => () => {
-      if (stopping) {
-        log.warn('second signal: ending at once', { signal });
-        app.kill();
-        process.exit(1);
-        return;
-      }
-      stopping = true;
-      log.info('stopping: no new requests, running streams may end', { signal, running: app.pipeline.running().length });
-      demo?.stopTraffic();
-      app
-        .stop()
-        .then(() => demo?.close())
-        .then(
-          () => {
-            log.info('stopped');
-            resolve(0);
-          },
-          (error: unknown) => {
-            log.error('stopping failed', { error: String(error) });
-            resolve(1);
-          },
-        );
-    };
-    process.onSignal('SIGTERM', stop('SIGTERM'));
-    process.onSignal('SIGINT', stop('SIGINT'));
+interface Signals {
+  /** Resolves with the first signal. */
+  readonly asked: Promise<void>;
+  readonly stopping: () => boolean;
+  /** From here on there is something to stop. */
+  readonly started: (app: App) => void;
+}
+
+/** From the first moment on: a signal during the start is kept until there is something to stop. The second ends at once. */
+function listenForSignals(process: Process, log: Log): Signals {
+  let app: App | undefined;
+  let stopping = false;
+  let ask = () => {};
+  const asked = new Promise<void>((resolve) => {
+    ask = resolve;
   });
+  const stop = (signal: string) => () => {
+    if (stopping) {
+      log.warn('second signal: ending at once', { signal });
+      app?.kill();
+      // What was ended is recorded at the end of this turn.
+      setImmediate(() => process.exit(1));
+      return;
+    }
+    stopping = true;
+    if (app === undefined) log.info('stopping: it had not started yet', { signal });
+    else {
+      const running = app.pipeline.running().length;
+      log.info('stopping: no new requests, running streams may end', { signal, running });
+    }
+    ask();
+  };
+  process.onSignal('SIGTERM', stop('SIGTERM'));
+  process.onSignal('SIGINT', stop('SIGINT'));
+  return {
+    asked,
+    stopping: () => stopping,
+    started(running) {
+      app = running;
+    },
+  };
+}
+
+/** Lets streams end, then closes all. @returns the exit code */
+async function stopped({ app, demo, log }: { app: App; demo: Demo | undefined; log: Log }): Promise<number> {
+  try {
+    demo?.stopTraffic();
+    await app.stop();
+    await demo?.close();
+  } catch (error) {
+    log.error('stopping failed', { error: String(error) });
+    return 1;
+  }
+  log.info('stopped');
+  return 0;
 }
 
 /** Logs each piece of advice once, when it first shows. */

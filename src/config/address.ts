@@ -1,6 +1,6 @@
 /**
  * Addresses as people write them: where to listen, and where a backend is. Pure; no name is looked up here.
- * Messages never repeat a backend's URL, which may hold a password.
+ * Messages never repeat a backend's URL, which may hold a password; a bare host and port is shown.
  */
 import { isIP, isIPv4, isIPv6 } from 'node:net';
 
@@ -57,7 +57,10 @@ export function parseBackendUrl(text: string): Parsed<string> {
   // URL would silently drop blanks at the ends and line ends within.
   if (/[\s\p{Cc}]/u.test(text)) return no('a URL has no blanks');
   const scheme = /^([A-Za-z][A-Za-z0-9+.-]*):\/\//.exec(text)?.[1]?.toLowerCase();
-  if (scheme === undefined) return no('the URL must begin with http:// or https://');
+  if (scheme === undefined) {
+    const bare = /^((?:[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\]):\d{1,5})(?:\/[^@]*)?$/.exec(text)?.[1];
+    return no(`the URL must begin with http:// or https://${bare === undefined ? '' : `; write http://${bare}`}`);
+  }
   if (scheme !== 'http' && scheme !== 'https') return no(`the scheme must be http or https, not ${scheme}`);
   let url: URL;
   try {
@@ -71,10 +74,29 @@ export function parseBackendUrl(text: string): Parsed<string> {
   if (text.includes('?')) return no('a backend URL has no query (?…)');
   if (text.includes('#')) return no('a backend URL has no fragment (#…)');
   const prefix = url.pathname.replace(/\/+$/, '');
-  if (prefix.endsWith('/v1')) {
-    return no('leave /v1 off: the path of each request is appended as the client sent it, and it begins with /v1');
+  const apiPath = apiPathAtEnd.exec(prefix)?.[0];
+  if (apiPath !== undefined) {
+    return no(`leave ${apiPath} off: the path of each request is appended as the client sent it`);
   }
   return { ok: true, value: `${url.origin}${prefix}` };
+}
+
+/** What people copy from a client's settings or a curl line. */
+const apiPathAtEnd =
+  /\/v1(\/(chat\/completions|completions|responses|messages|embeddings|rerank|models))?$|(\/chat)?\/completions$|\/api\/(chat|generate|tags)$|\/(health|metrics|props|slots)$/;
+
+/** True when a request to that URL would come back to this listener, as far as the texts tell. */
+export function isOwnAddress(url: string, { host, port }: ListenSettings): boolean {
+  const at = hostPort(url);
+  const theirs = at.slice(0, at.lastIndexOf(':')).replace(/^\[|\]$/g, '');
+  if (port === 0 || at.slice(at.lastIndexOf(':') + 1) !== String(port)) return false;
+  if (theirs === host.toLowerCase()) return true;
+  if (!isLoopback(theirs)) return false;
+  return (
+    host === '::' ||
+    (host === '0.0.0.0' && theirs !== '::1') ||
+    (isLoopback(host) && [host, theirs].includes('localhost'))
+  );
 }
 
 /** `host:port` of a URL that `parseBackendUrl` let through, the scheme's own port spelled out. */

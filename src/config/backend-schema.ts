@@ -53,6 +53,7 @@ const backend = v.pipe(
       tls: v.exactOptional(backendTls),
     },
     'One model server.',
+    textInItsPlace,
   ),
   v.forward(
     v.partialCheck(
@@ -64,21 +65,34 @@ const backend = v.pipe(
   ),
 );
 
+/** Never the text itself: it may hold a key. */
+function textInItsPlace(found: unknown): string | undefined {
+  if (typeof found !== 'string') return undefined;
+  const key = /^(url|name|engine|models|maxInFlight|apiKey|tls):\S/.exec(found)?.[1];
+  if (key !== undefined) return `a blank is missing after ${key}:`;
+  return /^https?:\/\//i.test(found) ? 'write - url: http://…' : undefined;
+}
+
 export const backends = v.pipe(
   field.list(backend, 1000, 'The model servers. None: usual places on this machine are tried, then the demo starts.'),
   v.rawCheck(({ dataset, addIssue }) => {
     // A list with another fault reaches this too: names are compared as far as they can be told.
     if (!Array.isArray(dataset.value)) return;
     const items: readonly unknown[] = dataset.value;
-    const names = new Set<string>();
+    const urls = new Map<string, string | undefined>();
     for (const [index, one] of items.entries()) {
       const name = nameOf(one);
       if (name === undefined) continue;
-      if (names.has(name)) {
+      const url = urlOf(one);
+      if (urls.has(name)) {
+        const same = url !== undefined && urls.get(name) === url;
         const path: [v.ArrayPathItem] = [{ type: 'array', origin: 'value', input: [...items], key: index, value: one }];
-        addIssue({ message: `the name ${name} is taken by a backend above; give each its own "name"`, path });
+        const message = same
+          ? `the same URL twice (${name}); name each backend once`
+          : `the name ${name} is taken by a backend above; give each its own "name"`;
+        addIssue({ message, path });
       }
-      names.add(name);
+      urls.set(name, url);
     }
   }),
 );
@@ -87,6 +101,12 @@ export const backends = v.pipe(
 function nameOf(one: unknown): string | undefined {
   if (typeof one !== 'object' || one === null) return undefined;
   if ('name' in one) return typeof one.name === 'string' ? one.name : undefined;
+  const url = urlOf(one);
+  return url === undefined ? undefined : hostPort(url);
+}
+
+function urlOf(one: unknown): string | undefined {
+  if (typeof one !== 'object' || one === null) return undefined;
   const url = 'url' in one && typeof one.url === 'string' ? parseBackendUrl(one.url) : undefined;
-  return url?.ok === true ? hostPort(url.value) : undefined;
+  return url?.ok === true ? url.value : undefined;
 }

@@ -22,6 +22,7 @@ export function buildConfig(file: ConfigFile, pems: ReadonlyMap<string, string>)
       requestHeadMs,
       requestMs,
       clientHalfClose: clients.halfClose,
+      cors: { origins: file.cors.origins },
       drainMs,
       maxRecords: records.maxRecords,
       maxRecordBytes: records.maxRecordBytes,

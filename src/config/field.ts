@@ -100,6 +100,12 @@ export function backendUrl(says: string) {
   );
 }
 
+/** As browsers send it (RFC 6454, section 6): lower case, no path. */
+export function webOrigin(says: string) {
+  const message = 'must be * or an origin as browsers send it, such as https://app.example or http://localhost:3000';
+  return v.pipe(v.string(message), v.regex(/^(\*|[a-z][a-z0-9+.-]*:\/\/[^\s/?#@A-Z]+)$/, message), v.description(says));
+}
+
 export function list<Item extends v.GenericSchema>(item: Item, maxItems: number, says: string) {
   return v.pipe(
     v.array(item, 'must be a list (- item, or [item, item])'),
@@ -108,7 +114,14 @@ export function list<Item extends v.GenericSchema>(item: Item, maxItems: number,
   );
 }
 
-/** A map of named keys; any other key is a problem. */
-export function section<const Entries extends v.ObjectEntries>(entries: Entries, says: string) {
-  return v.pipe(v.strictObject(entries, 'must be a map of keys'), v.description(says));
+/** A map of named keys; any other key is a problem. @param insteadOf the sentence about what stands there instead */
+export function section<const Entries extends v.ObjectEntries>(
+  entries: Entries,
+  says: string,
+  insteadOf: (found: unknown) => string | undefined = () => undefined,
+) {
+  return v.pipe(
+    v.strictObject(entries, ({ input }) => insteadOf(input) ?? 'must be a map of keys'),
+    v.description(says),
+  );
 }

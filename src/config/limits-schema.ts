@@ -67,7 +67,10 @@ export const deadlines = field.section(
     connectMs: v.optional(field.millisecondsOr('off', 'Connecting to a backend, TLS included.'), 5000),
     // Two minutes before the share for the prompt: an engine's own queue is in here too.
     headMs: v.optional(
-      field.millisecondsOr('off', "Request sent → response head of a stream, plus the prompt's share."),
+      field.millisecondsOr(
+        'off',
+        "Request sent → response head of a stream; and, for every request, how long a backend may take no byte of its body. Plus the prompt's share.",
+      ),
       120_000,
     ),
     firstTokenMs: v.optional(
@@ -90,7 +93,10 @@ export const deadlines = field.section(
     ),
     totalMs: v.optional(field.millisecondsOr('off', 'Request sent → end of the answer.'), 3_600_000),
     clientStallMs: v.optional(
-      field.millisecondsOr('off', 'A client that takes no byte for so long is cut off.'),
+      field.millisecondsOr(
+        'off',
+        'A client that takes no byte for so long is cut off. Coarse: the system tells of taken bytes in large steps (a third of its send buffer, which on Linux grows to 4 MiB), so a slow reader shows progress only that often.',
+      ),
       60_000,
     ),
     drainMs: v.optional(field.millisecondsOr('at once', 'SIGTERM → streams that still run are ended.'), 30_000),

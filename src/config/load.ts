@@ -62,9 +62,22 @@ export function loadConfig(request: LoadRequest): LoadResult {
   const pem = readPemFiles(prepared.value, file === undefined ? '.' : dirname(resolve(file)));
   for (const { path, message } of pem.problems) if (!unset.has(pathText(path))) place(path, message);
 
+  const contradiction = demoAndBackends(request.flags, environment.flags);
+  if (contradiction !== undefined) problems.push(contradiction);
+
   if (problems.length > 0 || !checked.success) return { ok: false, problems: inOrder(problems) };
   const demo = request.flags.demo ?? environment.flags.demo ?? false;
   return { ok: true, config: buildConfig(checked.output, pem.texts), demo, ...(file === undefined ? {} : { file }) };
+}
+
+/** A file's backends give way to the demo; two words of one command line can't. */
+function demoAndBackends(flags: ConfigFlags, env: ConfigFlags): ConfigProblem | undefined {
+  const [asked, backends] =
+    flags.demo === undefined ? [env.demo, flags.backends ?? env.backends] : [flags.demo, flags.backends];
+  if (asked !== true || backends === undefined) return undefined;
+  const path = flags.demo === undefined ? variables.demo : '--demo';
+  const other = flags.backends === undefined ? variables.backends : '--backend';
+  return { path, message: `both this and ${other} say what to serve; leave one out` };
 }
 
 function environmentFile(env: Environment): string | undefined {

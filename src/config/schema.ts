@@ -7,6 +7,7 @@ import * as v from 'valibot';
 
 import { controlKeys } from '../classify/settings.ts';
 import type { LogFormat, LogLevel } from '../platform/log.ts';
+import { isOwnAddress } from './address.ts';
 import { backends, modelName } from './backend-schema.ts';
 import * as field from './field.ts';
 import { clients, deadlines, measure, queue, stream } from './limits-schema.ts';
@@ -81,6 +82,22 @@ export const configFileSchema = v.pipe(
         {},
       ),
       clients: v.nullish(clients, {}),
+      cors: v.nullish(
+        field.section(
+          {
+            origins: v.nullish(
+              field.list(
+                field.webOrigin('An origin that may read answers, or *.'),
+                1000,
+                'Web pages of these origins may call; * for all.',
+              ),
+              [],
+            ),
+          },
+          'For browsers. Without origins, what the backends say of cross-origin access passes through.',
+        ),
+        {},
+      ),
       queue: v.nullish(queue, {}),
       deadlines: v.nullish(deadlines, {}),
       stream: v.nullish(stream, {}),
@@ -165,6 +182,21 @@ export const configFileSchema = v.pipe(
     ),
     ['admin', 'listen'],
   ),
+  v.rawCheck(({ dataset, addIssue }) => {
+    if (!dataset.typed) return;
+    const { listen, admin, backends: named } = dataset.value;
+    for (const [index, backend] of named.entries()) {
+      if (!isOwnAddress(backend.url, listen) && !isOwnAddress(backend.url, admin.listen)) continue;
+      addIssue({
+        message: "this is warmlane's own address; name the model server's",
+        path: [
+          { type: 'object', origin: 'value', input: { ...dataset.value }, key: 'backends', value: named },
+          { type: 'array', origin: 'value', input: named, key: index, value: backend },
+          { type: 'object', origin: 'value', input: { ...backend }, key: 'url', value: backend.url },
+        ],
+      });
+    }
+  }),
 );
 
 /** The file's content, checked, with its defaults. */

@@ -35,19 +35,20 @@ export function readSource(text: string): Source {
     const { line, col } = lines.linePos(offset);
     return { line: Math.max(1, line), column: Math.max(1, col) };
   };
-  const faults = [...document.errors, ...document.warnings].map((fault) => ({
+  const byPlace = [...document.errors, ...document.warnings].toSorted((a, b) => a.pos[0] - b.pos[0]);
+  const faults = byPlace.map((fault) => ({
     code: fault.code as string,
     message: sentences[fault.code] ?? 'this is no YAML',
     ...position(fault.pos[0]),
   }));
   const structural = faults.some((fault) => fault.code !== 'DUPLICATE_KEY');
-  // One wrong character makes the parser stumble several times in its line.
-  const firstOfLines = faults.filter((fault, index) => !faults.slice(0, index).some(({ line }) => line === fault.line));
+  // After one wrong character or indentation the parser stumbles on and on: what it says then is no help.
+  const told = structural ? faults.filter(({ code }) => code !== 'DUPLICATE_KEY').slice(0, 1) : faults;
   const problems: SourceProblem[] = [
-    ...firstOfLines.map(({ message, line, column }) => ({ message, line, column })),
-    ...referenceFaults(document).map(({ message, offset }) => ({ message, ...position(offset) })),
+    ...told.map(({ message, line, column }) => ({ message, line, column })),
+    ...(structural ? [] : referenceFaults(document).map(({ message, offset }) => ({ message, ...position(offset) }))),
   ];
-  const readable = !structural && problems.length === firstOfLines.length;
+  const readable = !structural && problems.length === told.length;
   return {
     value: readable ? toValue(document, problems) : undefined,
     problems,
@@ -59,17 +60,18 @@ export function readSource(text: string): Source {
 }
 
 const quoteHint = 'a text with { } [ ] or : # in it stands in quotes';
+const indentHint = 'or is the indentation of this line or the one above it wrong?';
 
 /** What to do, by the parser's own code. */
 const sentences: Readonly<Record<string, string>> = {
   DUPLICATE_KEY: 'this key stands here twice; keep one',
   TAB_AS_INDENT: 'indent with blanks, not with tabs',
-  BAD_INDENT: 'this is not indented like the lines around it',
+  BAD_INDENT: 'the indentation is wrong: this is not indented like the lines around it',
   BAD_SCALAR_START: 'a text that begins with this character stands in quotes',
-  UNEXPECTED_TOKEN: `YAML did not expect this here; ${quoteHint}`,
-  MISSING_CHAR: 'a closing quote, bracket or a comma is missing',
-  MULTILINE_IMPLICIT_KEY: 'a key and its ":" stand on one line, and a blank follows the ":"',
-  BLOCK_AS_IMPLICIT_KEY: 'a key and its value stand on one line, or the value is indented below; ' + quoteHint,
+  UNEXPECTED_TOKEN: `YAML did not expect this here; ${quoteHint}; ${indentHint}`,
+  MISSING_CHAR: `a closing quote, bracket or a comma is missing; ${indentHint}`,
+  MULTILINE_IMPLICIT_KEY: `a key and its ":" stand on one line, and a blank follows the ":"; ${indentHint}`,
+  BLOCK_AS_IMPLICIT_KEY: `a key and its value stand on one line, or the value is indented below; ${quoteHint}; ${indentHint}`,
   BLOCK_IN_FLOW: 'inside { } and [ ] only the short form can stand',
   BAD_DQ_ESCAPE: 'this \\ means nothing between double quotes; use single quotes',
   MULTIPLE_DOCS: 'the file holds more than one document; keep what is above this "---"',
