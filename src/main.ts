@@ -2,8 +2,14 @@
 /**
  * The process: arguments, environment, signals, exit code. Everything else is below `cli/`.
  */
+import { setFlagsFromString } from 'node:v8';
+
 import { createLineBuffer } from './cli/line-buffer.ts';
 import { runCli } from './cli/run.ts';
+
+// Without this V8 comes to put what a request makes straight into old space, where it keeps all that it refers to alive until
+// a full collection: 18 KB promoted per short request against 2, and a third more CPU (seen with --trace-gc on Node 20).
+setFlagsFromString('--no-allocation-site-pretenuring');
 
 // Whoever read our output may be gone; that is no reason to stop serving, and nothing is left to tell it to.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});

@@ -53,12 +53,22 @@ export interface AnswerFacts {
   readonly choices: number;
 }
 
-/** @param maxValueBytes longest value that is kept of `choices`, usage and the like */
-export function createAnswerReading(maxValueBytes: number): AnswerReading {
+/** One map for each bound, so one in a process: a scan prepares its keys once per map. */
+const keysByBound = new Map<number, ReadonlyMap<string, number>>();
+
+function keysFor(maxValueBytes: number): ReadonlyMap<string, number> {
+  const known = keysByBound.get(maxValueBytes);
+  if (known !== undefined) return known;
   const keys = new Map<string, number>();
   for (const key of smallKeys) keys.set(key, smallBytes);
   for (const key of largeKeys) keys.set(key, maxValueBytes);
-  const scan: JsonScan = createJsonScan({ keys });
+  keysByBound.set(maxValueBytes, keys);
+  return keys;
+}
+
+/** @param maxValueBytes longest value that is kept of `choices`, usage and the like */
+export function createAnswerReading(maxValueBytes: number): AnswerReading {
+  const scan: JsonScan = createJsonScan({ keys: keysFor(maxValueBytes) });
   return {
     push: (chunk) => scan.push(chunk),
     end() {

@@ -53,7 +53,8 @@ export function buildRecord(gathered: Gathered, ending: Ending): RequestRecord {
   const { choices, tokens } = sums;
   const unanswered = gotNoAnswer(gathered, ending);
   const streamed = sums.streamed || (unanswered && job?.stream === true);
-  const timeline = { ...gathered.timeline, ...sums.moments };
+  // Into the observer's own timeline, which ends here: a copy would cost a shape of its own (see answer-reader.ts).
+  const timeline: Timeline = Object.assign(gathered.timeline, sums.moments);
   const endMs = timeline.end ?? ending.atMs;
   const tpot = takeTpot({ streamed, unanswered, choices, tokens, engine });
   const stalls = settlePrefill(gathered, endMs);

@@ -52,7 +52,7 @@ export function takeTpot(input: TpotInput): Tpot {
   const hidden = (reasoning?.value ?? 0) > 0 && !active.some((choice) => choice.sawReasoning);
   if (hidden) {
     marks.push('hidden_reasoning');
-    return { ...overAnswer(active, output.value - (reasoning?.value ?? 0)), marks };
+    return { marks, ...overAnswer(active, output.value - (reasoning?.value ?? 0)) };
   }
   if (output.value <= Math.max(1, active.length)) return { window: 'none_single_token', marks };
   const told = active.every((choice) => choice.allTold);
@@ -60,16 +60,16 @@ export function takeTpot(input: TpotInput): Tpot {
   const parsed = active.some((choice) => choice.sawReasoning || choice.sawTool);
   const missing = output.value - counted;
   const lumped = parsed && told && active.some((choice) => choice.firstReadTokens > choice.firstReadEvents);
-  if (missing <= 0 && !lumped) return { ...overVisible(active, output.value, told), marks };
+  if (missing <= 0 && !lumped) return { marks, ...overVisible(active, output.value, told) };
   // Its own rule comes first: on llama-server this is the ordinary stop, and nothing was swallowed.
   if (!parsed && counted > 0 && missing <= active.filter(endedSilently).length)
-    return { ...overSilentEnd(active, output.value, told), marks };
+    return { marks, ...overSilentEnd(active, output.value, told) };
   if (parsed || counted === 0 || input.engine === 'llama-server') {
     marks.push('fewer_events_than_tokens');
-    return { ...overSwallowed(active, output.value, parsed, told), marks };
+    return { marks, ...overSwallowed(active, output.value, parsed, told) };
   }
   if (!marks.includes('several_tokens_per_event')) marks.push('several_tokens_per_event');
-  return { ...overVisible(active, output.value, told), marks };
+  return { marks, ...overVisible(active, output.value, told) };
 }
 
 type Window = Omit<Tpot, 'marks'>;

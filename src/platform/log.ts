@@ -55,8 +55,11 @@ function renderJson(level: LogLevel, message: string, fields: LogFields): string
 
 function renderLogfmt(level: LogLevel, message: string, fields: LogFields): string {
   let line = `time=${new Date().toISOString()} level=${level} msg=${quote(message)}`;
-  for (const [key, value] of Object.entries(fields)) {
-    if (value !== undefined && value !== null) line += ` ${key}=${quote(String(value))}`;
+  for (const key in fields) {
+    const value = fields[key];
+    if (value === undefined || value === null) continue;
+    line +=
+      typeof value === 'number' || typeof value === 'boolean' ? ` ${key}=${value}` : ` ${key}=${quote(String(value))}`;
   }
   return `${line}\n`;
 }

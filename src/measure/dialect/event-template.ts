@@ -141,7 +141,7 @@ function makeTemplate(event: Buffer, name: string, facts: EventFacts, read: Read
       const bytes = Buffer.allocUnsafeSlow(head.length + tail.length + after.length);
       after.copy(bytes, head.copy(bytes) + tail.copy(bytes, head.length));
       const sizes = { headBytes: head.length, tailBytes: tail.length, afterBytes: after.length };
-      return { name, bytes, ...sizes, filled: { ...filled, plain: true }, empty: { ...empty, plain: true } };
+      return { name, bytes, ...sizes, filled: { plain: true, ...filled }, empty: { plain: true, ...empty } };
     }
   }
   return undefined;
