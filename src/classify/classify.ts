@@ -66,6 +66,7 @@ export function classify(head: ClassifyHead, body: ClassifyBody, settings: Class
     readable: scan !== undefined,
     lane: 'online',
     usage,
+    ...(stream && takesUsageAsk ? { firstMember: { at: scan.objectStart + 1, empty: scan.empty } } : {}),
     ...(stickyKey === undefined ? {} : { stickyKey }),
     measured: endpoint.measured,
   };

@@ -8,7 +8,7 @@ import { modelPlace } from './request-path.ts';
 
 export interface EditOptions {
   readonly engine: Engine;
-  readonly usageMode: 'ask' | 'passive';
+  readonly usageMode: 'ask' | 'passive' | 'per_event';
   /** alias → model name that the backend knows */
   readonly aliases: Readonly<Record<string, string>>;
 }
@@ -21,10 +21,11 @@ export interface EditPlan {
 }
 
 export function planEdits(job: Job, { engine, usageMode, aliases }: EditOptions): EditPlan {
-  const usage = usageMode === 'ask' ? usageEdit(job, engine) : undefined;
+  const usage =
+    usageMode === 'passive' ? undefined : usageMode === 'ask' ? usageEdit(job, engine) : perEventEdit(job, engine);
   const alias = aliasEdit(job, aliases);
   const edits = [usage, alias].filter((edit) => edit !== undefined).toSorted((a, b) => a.start - b.start);
-  return { edits, stripUsage: usage !== undefined };
+  return { edits, stripUsage: usageMode === 'ask' && usage !== undefined };
 }
 
 /** Only vLLM and SGLang report nothing unasked and do no harm when asked (decision 3). */
@@ -45,6 +46,23 @@ export function targetFor({ target, model, modelSpan }: Job, aliases: Readonly<R
   const name = aliases[model];
   if (place === undefined || name === undefined) return target;
   return target.slice(0, place.start) + encodeURIComponent(name) + target.slice(place.end);
+}
+
+const included = '"include_usage":true';
+const continuous = '"continuous_usage_stats":true';
+
+/** Counts in every event: they change every event, so the client sees them and nothing is taken out again (decision 3). */
+function perEventEdit(job: Job, engine: Engine): BodyEdit | undefined {
+  if (engine === 'llama-server' && job.firstMember !== undefined) {
+    const { at, empty } = job.firstMember;
+    return { start: at, end: at, text: `"timings_per_token":true${empty ? '' : ','}` };
+  }
+  const ask = usageEdit(job, engine);
+  if (ask === undefined || engine !== 'vllm') return ask;
+  const text = ask.text.includes(included)
+    ? ask.text.replace(included, `${included},${continuous}`)
+    : `${ask.text},${continuous}`;
+  return { start: ask.start, end: ask.end, text };
 }
 
 function aliasEdit({ model, modelSpan }: Job, aliases: Readonly<Record<string, string>>): BodyEdit | undefined {

@@ -103,8 +103,8 @@ export const configFileSchema = v.pipe(
       stream: v.nullish(stream, {}),
       usage: v.optional(
         field.oneOf(
-          ['ask', 'passive'],
-          'ask: token usage is asked of vLLM and SGLang and stripped again; passive: requests stay as they are.',
+          ['ask', 'passive', 'per_event'],
+          'ask: token usage is asked of vLLM and SGLang and stripped again; passive: requests stay as they are; per_event: counts are asked for in every event (vLLM continuous_usage_stats, llama-server timings_per_token), which clients then see.',
         ),
         'ask',
       ),

@@ -49,6 +49,8 @@ export interface Job {
   readonly readable: boolean;
   readonly lane: Lane;
   readonly usage: UsageAsk;
+  /** Where a member may be put in front of the others: just behind the opening brace. Present on readable bodies that stream. */
+  readonly firstMember?: { readonly at: number; readonly empty: boolean };
   /** `previous_response_id`, a response id in the path, or a conversation id: must go where it began. */
   readonly stickyKey?: string;
   /** The answer is to be read for tokens and counts, so `Accept-Encoding` is withheld upstream. */

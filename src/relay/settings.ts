@@ -30,7 +30,7 @@ export interface RelaySettings {
   /** Bytes towards a slow client kept per stream before the backend is paused. */
   readonly maxBufferedBytes: number;
   /** `ask`: on vLLM and SGLang usage is asked for and stripped again; `passive`: nothing is changed. */
-  readonly usage: 'ask' | 'passive';
+  readonly usage: 'ask' | 'passive' | 'per_event';
   /** Send a request again after its backend crashed while working on it (once, decision 11). Off: 502 at once. */
   readonly retryAfterCrash: boolean;
   /** Pass `X-Conversation-Id` on to llama-server, where it makes aborted requests run on (decision 9). */

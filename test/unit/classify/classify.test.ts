@@ -23,6 +23,7 @@ describe('a streamed chat', () => {
       readable: true,
       lane: 'online',
       usage: { byClient: false, edit: { start: 1, end: 1, text: '"stream_options":{"include_usage":true},' } },
+      firstMember: { at: 1, empty: false },
       measured: true,
     });
     expect(JSON.stringify(job)).not.toContain('secret');

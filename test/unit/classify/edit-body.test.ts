@@ -198,3 +198,37 @@ describe('an edited body', () => {
     expect(changed).toBeGreaterThan(100);
   });
 });
+
+describe('counts in every event, by config', () => {
+  const body = { model: 'm', stream: true, messages: [] };
+  const plan = (over: object, engine: EditOptions['engine']) => {
+    const bytes = Buffer.from(JSON.stringify({ ...body, ...over }));
+    const job = jobOf({ body: bytes.toString() });
+    const { edits, stripUsage } = planEdits(job, { engine, usageMode: 'per_event', aliases: {} });
+    const edited = Buffer.concat([...applyEdits([bytes], edits).chunks]).toString();
+    return { asked: JSON.parse(edited) as Record<string, unknown>, stripUsage };
+  };
+
+  it('asks vLLM for continuous usage, and takes nothing out again', () => {
+    for (const over of [
+      {},
+      { stream_options: {} },
+      { stream_options: null },
+      { stream_options: { include_usage: false } },
+    ]) {
+      const { asked, stripUsage } = plan(over, 'vllm');
+      expect(stripUsage).toBe(false);
+      // An empty object switches usage on by itself there: left alone.
+      if (JSON.stringify(over) === '{"stream_options":{}}') expect(asked['stream_options']).toEqual({});
+      else expect(asked['stream_options']).toEqual({ include_usage: true, continuous_usage_stats: true });
+    }
+  });
+
+  it('asks llama-server for timings in every event', () => {
+    expect(plan({}, 'llama-server').asked).toEqual({ ...body, timings_per_token: true });
+  });
+
+  it('asks engines that nothing is known of for nothing', () => {
+    expect(plan({}, 'openai').asked).toEqual(body);
+  });
+});

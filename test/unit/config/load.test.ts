@@ -231,7 +231,7 @@ temperature: 1
     ['models: { aliases: { gpt.4: 3 } }', 'models.aliases["gpt.4"]: must be a text of 1 to 512 characters, not 3'],
     ['- 1', 'must be a map of keys, not a list'],
     ['hello', 'must be a map of keys'],
-    ['usage:', 'usage: has no value; it must be one of ask, passive, or leave the key out'],
+    ['usage:', 'usage: has no value; it must be one of ask, passive, per_event, or leave the key out'],
     ['listen: 127.0.0.1:8485', 'admin.listen: must not be the same address as listen'],
     ['tls: { certFile: a.pem }', 'tls.keyFile: is missing'],
   ])('%s', (text, words) => {
