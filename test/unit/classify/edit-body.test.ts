@@ -205,8 +205,8 @@ describe('counts in every event, by config', () => {
     const bytes = Buffer.from(JSON.stringify({ ...body, ...over }));
     const job = jobOf({ body: bytes.toString() });
     const { edits, stripUsage } = planEdits(job, { engine, usageMode: 'per_event', aliases: {} });
-    const edited = Buffer.concat([...applyEdits([bytes], edits).chunks]).toString();
-    return { asked: JSON.parse(edited) as Record<string, unknown>, stripUsage };
+    const sent = Buffer.concat([...applyEdits([bytes], edits).chunks]).toString();
+    return { asked: JSON.parse(sent) as Record<string, unknown>, stripUsage };
   };
 
   it('asks vLLM for continuous usage, and takes nothing out again', () => {
