@@ -1,5 +1,6 @@
 /** The composition root: makes every part, wires them, opens the listeners. Decides nothing about requests. */
 import { randomUUID } from 'node:crypto';
+import { type Accounting, createAccounting } from './accounting.ts';
 import { createOwner } from './admit/owner.ts';
 import { shuttingDown } from './admit/refusals.ts';
 import { classify } from './classify/classify.ts';
@@ -10,6 +11,7 @@ import type { FleetSnapshot } from './domain/fleet.ts';
 import type { Job } from './domain/job.ts';
 import { isRefusal } from './domain/refusal.ts';
 import { createRecords } from './export/records.ts';
+import { createSinks } from './export/sinks.ts';
 import { createFleet, type Fleet } from './fleet/fleet.ts';
 import { createMergedModels } from './fleet/merged-models.ts';
 import { createProbeFetch } from './fleet/probe-fetch.ts';
@@ -80,6 +82,10 @@ export async function startApp(config: Config, deps: { readonly log: Log; readon
     { ...config.export, maxRecords: config.http.maxRecords, maxRecordBytes: config.http.maxRecordBytes },
     { log },
   );
+  const accounting: Accounting = createAccounting();
+  const sinks = createSinks({ records, ...accounting.sinks }, (sink, error) =>
+    log.error('a record was lost; further ones of this sink are only counted', { sink, error: String(error) }),
+  );
   const lag = createLoopLag(clock);
   const link = (backend: string) => {
     const found = links.get(backend);
@@ -102,7 +108,8 @@ export async function startApp(config: Config, deps: { readonly log: Log; readon
     upstream,
     lag,
     prefills: createPrefillLog(),
-    records,
+    sinks,
+    assess: accounting.assess,
     listModels: createMergedModels({
       sources: config.fleet.backends.map((backend) => ({
         name: backend.name,
@@ -144,7 +151,7 @@ export async function startApp(config: Config, deps: { readonly log: Log; readon
         attempt: (attempt) => observer.attempt(attempt),
         mark: (name, atMs) => observer.mark(name, atMs),
         responseBytes: (bytes) => observer.responseBytes(bytes),
-        finish: (ending) => records.add(observer.finish(ending)),
+        finish: (ending) => sinks.add(observer.finish(ending)),
       };
     },
     unreachable: (backend, fault) => createWitness(fleet, backend).faulted(fault),
@@ -160,6 +167,7 @@ export async function startApp(config: Config, deps: { readonly log: Log; readon
     load: (backend) => owner.load(backend),
     waiting: () => owner.waiting(),
     records: () => records.list(),
+    pages: accounting.pages,
     status: () => ({ uptimeSeconds: Math.round(process.uptime()), rssBytes: process.memoryUsage.rss() }),
     nowMs: () => clock.nowMs(),
     listeningOn: () => ({ host: config.http.admin.host, address: admin.host }),
@@ -217,7 +225,7 @@ export async function startApp(config: Config, deps: { readonly log: Log; readon
       data.closeIdle();
       await within(closed, lastBytesMs);
       kill();
-      await Promise.all([closed, admin.close()]);
+      await Promise.all([closed, admin.close(), accounting.stop()]);
     },
   };
 }

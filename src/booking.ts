@@ -26,7 +26,7 @@ export interface BookedPassage {
   readonly attempts: number;
 }
 
-type BookingDeps = Pick<PipelineDeps, 'clock' | 'log' | 'sticky' | 'fleet' | 'records'>;
+type BookingDeps = Pick<PipelineDeps, 'clock' | 'log' | 'sticky' | 'fleet' | 'sinks' | 'assess'>;
 
 /** @returns books one ended passage; never throws */
 export function createBooking(deps: BookingDeps): (passage: BookedPassage, how: Ending) => void {
@@ -41,7 +41,16 @@ export function createBooking(deps: BookingDeps): (passage: BookedPassage, how: 
         error: errorText(failure),
       });
     learn(record, passage);
-    deps.records.add(record);
+    assess(record, passage.job);
+    deps.sinks.add(record);
+  }
+
+  function assess(record: RequestRecord, job: Job | undefined): void {
+    try {
+      deps.assess(record, job);
+    } catch (error) {
+      log.error('a record was not assessed', { requestId: record.requestId, error: errorText(error) });
+    }
   }
 
   function learn(record: RequestRecord, { observer, job }: BookedPassage): void {

@@ -35,7 +35,9 @@ export interface PipelineDeps {
   readonly lag: LoopLag;
   /** Whose prefill a stalled stream waited for. */
   readonly prefills: PrefillLog;
-  readonly records: { add(record: RequestRecord): void };
+  readonly sinks: { add(record: RequestRecord): void };
+  /** Notes on a record what the settings and the other requests say of it, before a sink sees it. */
+  readonly assess: (record: RequestRecord, job: Job | undefined) => void;
   /** The merged list of models as JSON text; undefined: there is nothing to merge. Asked with the client's credentials. */
   readonly listModels: (header: (name: string) => string | undefined) => Promise<string | undefined>;
   /** Where a backend is, and its key. */

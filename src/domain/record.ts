@@ -2,7 +2,10 @@
  * The measurement: what is learned from one finished request. Times are monotonic milliseconds with nanosecond fraction;
  * absent means unknown or did not happen, never zero.
  */
+import type { Assessment } from './assessment.ts';
 import type { EndpointKind, Engine, Lane, Outcome, Phase, StreamFormat, Warmth } from './names.ts';
+import type { SketchData } from './sketch.ts';
+import type { AttemptRecord, TraceIds } from './trace.ts';
 
 /** Moments of one request on the monotonic clock (ms). */
 export interface Timeline {
@@ -206,4 +209,14 @@ export interface RequestRecord {
   /** longest first; absent when none was found */
   readonly stalls?: readonly PrefillStall[];
   readonly marks: readonly RecordMark[];
+  /** gaps between token events of one choice, seconds; absent without a gap */
+  readonly itl?: SketchData;
+  /** why this backend was chosen: the reason on the permit */
+  readonly routeReason?: string;
+  /** absent while tracing is off */
+  readonly trace?: TraceIds;
+  /** every attempt in order, the one that answered last; absent while tracing is off */
+  readonly attemptLog?: readonly AttemptRecord[];
+  /** filled in at booking, by what knows the settings and the other requests */
+  readonly assessment?: Assessment;
 }

@@ -3,6 +3,7 @@ import { Hono, type Context } from 'hono';
 import type { FleetSnapshot } from '../domain/fleet.ts';
 import type { RequestRecord } from '../domain/record.ts';
 import type { Pipeline } from '../pipeline.ts';
+import type { AdminAnswer, AdminPage } from './admin-page.ts';
 import { adminJson, jsonHeaders, recordJson, recordsJson, streamOf } from './admin-json.ts';
 import { mayName, type ListeningOn } from './host-guard.ts';
 
@@ -14,6 +15,7 @@ export interface AdminDeps {
   /** Newest first. */
   readonly records: () => readonly RequestRecord[];
   readonly status: () => Readonly<Record<string, string | number>>;
+  readonly pages: readonly AdminPage[];
   /** Monotonic. */
   readonly nowMs: () => number;
   /** Asked at each request: the address is known once the listener is open. */
@@ -40,7 +42,8 @@ export function createAdminApp(deps: AdminDeps): Hono {
       'Ask it by one of these, or have it listen on another address (--admin-listen).';
     return json(failure(message), 403);
   });
-  page(app, '/', () => json(index));
+  page(app, '/', () => json({ ...index, ...Object.fromEntries(deps.pages.map(({ path, about }) => [path, about])) }));
+  for (const { path, answer } of deps.pages) page(app, path, async (c) => answered(await answer(queryOf(c))));
   page(app, '/healthz', () => json({ status: 'ok', ...deps.status() }));
   page(app, '/running', () => json({ waiting: deps.waiting(), running: deps.pipeline.running() }));
   page(app, '/backends', () => json({ backends: backendsOf(deps) }));
@@ -59,13 +62,28 @@ export function createAdminApp(deps: AdminDeps): Hono {
 }
 
 /** A page can be read, and nothing else. */
-function page(app: Hono, path: string, answer: (c: Context) => Response): void {
+function page(app: Hono, path: string, answer: (c: Context) => Response | Promise<Response>): void {
   app.get(path, answer);
   app.all(path, () => {
     const refused = json(failure('This page can only be read: use GET.'), 405);
     refused.headers.set('Allow', 'GET, HEAD');
     return refused;
   });
+}
+
+function queryOf(c: Context): URLSearchParams {
+  return new URL(c.req.url).searchParams;
+}
+
+function answered(answer: AdminAnswer): Response {
+  switch (answer.kind) {
+    case 'json':
+      return json(answer.value);
+    case 'text':
+      return new Response(answer.text, { headers: { 'Content-Type': answer.contentType } });
+    case 'wrong':
+      return json(failure(answer.message, answer.param), 400);
+  }
 }
 
 /** The moment of the last change means nothing outside this process: its age does. */

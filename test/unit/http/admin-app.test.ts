@@ -10,6 +10,7 @@ function admin(over: Partial<Parameters<typeof createAdminApp>[0]> = {}) {
     load: () => ({ jobs: 0, slots: 0 }),
     waiting: () => 0,
     records: () => [],
+    pages: [],
     status: () => ({ uptimeSeconds: 1 }),
     nowMs: () => 350.123456,
     listeningOn: () => ({ host: '127.0.0.1', address: '127.0.0.1' }),
