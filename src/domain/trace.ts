@@ -14,12 +14,20 @@ export interface TraceIds {
   readonly state?: string;
 }
 
+/** What an attempt's backend is told of the trace, in place of what the client sent. */
+export interface TraceHeaders {
+  readonly traceparent: string;
+  readonly tracestate?: string;
+}
+
 /** One attempt on one backend. Moments are monotonic ms; absent means it did not get so far. */
 export interface AttemptRecord {
   readonly backend: string;
   readonly engine: Engine;
   /** 16 digits: the attempt's CLIENT span, which the backend was given as its parent */
   readonly spanId: string;
+  /** why this backend was chosen */
+  readonly routeReason?: string;
   readonly startMs: number;
   readonly connectedMs?: number;
   readonly sentMs?: number;

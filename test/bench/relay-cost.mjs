@@ -4,14 +4,14 @@
  * all come. Beside it the share of the CPU per token that the latest bench measured, which is what the goal speaks of.
  * usage: node test/bench/relay-cost.mjs (after `npm run build`)
  */
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 import { median } from './goals.mjs';
+import { latestCpuPerToken } from './latest-results.mjs';
 
 const distFolder = join(import.meta.dirname, '../../dist');
-const resultsFolder = join(import.meta.dirname, 'results');
 const tokensPerStream = 400;
 const streamsPerRound = 250;
 const rounds = 15;
@@ -129,24 +129,6 @@ function timePerToken(run, reads) {
     if (round >= warmUpRounds) perToken.push(((user + system) * 1000) / (tokens * streamsPerRound));
   }
   return median(perToken);
-}
-
-/** warmlane's CPU per token with 128 streams in the latest results that have it, µs. */
-function latestCpuPerToken() {
-  const files = existsSync(resultsFolder)
-    ? readdirSync(resultsFolder)
-        .filter((name) => name.endsWith('.jsonl'))
-        .toSorted()
-        .toReversed()
-    : [];
-  for (const name of files) {
-    const values = readFileSync(join(resultsFolder, name), 'utf8')
-      .split('\n')
-      .filter((text) => text.includes('"scenario":"streams-128"') && text.includes('"candidate":"warmlane"'))
-      .map((text) => JSON.parse(text).cpuMicrosPerToken);
-    if (values.length > 0) return { micros: median(values), name };
-  }
-  return undefined;
 }
 
 /** @param {string} file @returns {Promise<any>} a built module; its source's type is named where it is used */

@@ -1,0 +1,68 @@
+/**
+ * Every attempt of one request in order, each with the span id that its backend was given: what becomes of them when
+ * tracing is on. Belongs to the observer, which tells it the moments; holds a few numbers per attempt.
+ */
+import type { Engine } from '../domain/names.ts';
+import type { Timeline } from '../domain/record.ts';
+import type { AttemptRecord, TraceHeaders, TraceIds } from '../domain/trace.ts';
+import { randomSpanId, traceparentOf } from '../platform/trace-context.ts';
+
+export interface AttemptStart {
+  readonly backend: string;
+  readonly engine: Engine;
+  readonly reason?: string;
+}
+
+export interface AttemptEnd {
+  readonly atMs: number;
+  /** The backend's status. */
+  readonly status?: number | undefined;
+  /** Absent when it ended well. */
+  readonly reason?: string | undefined;
+}
+
+export class AttemptLog {
+  readonly #trace: TraceIds;
+  readonly #ended: AttemptRecord[] = [];
+  #open: (AttemptStart & { readonly spanId: string; readonly startMs: number }) | undefined;
+
+  constructor(trace: TraceIds) {
+    this.#trace = trace;
+  }
+
+  /** @returns what the backend is to be told */
+  begin(start: AttemptStart, startMs: number): TraceHeaders {
+    const { traceId, sampled, state } = this.#trace;
+    const spanId = randomSpanId();
+    this.#open = { ...start, spanId, startMs };
+    const traceparent = traceparentOf(traceId, spanId, sampled);
+    return state === undefined ? { traceparent } : { traceparent, tracestate: state };
+  }
+
+  /** @param timeline the request's moments so far, as this attempt left them. The first end counts. */
+  end({ atMs, status, reason }: AttemptEnd, timeline: Readonly<Timeline>): void {
+    const open = this.#open;
+    if (open === undefined) return;
+    this.#open = undefined;
+    const { connected, sent, head, end } = timeline;
+    this.#ended.push({
+      backend: open.backend,
+      engine: open.engine,
+      spanId: open.spanId,
+      ...(open.reason === undefined ? {} : { routeReason: open.reason }),
+      startMs: open.startMs,
+      ...(connected === undefined ? {} : { connectedMs: connected }),
+      ...(sent === undefined ? {} : { sentMs: sent }),
+      ...(head === undefined ? {} : { headMs: head }),
+      // The answer's last byte where it came so far; what is done after that is ours.
+      endMs: Math.max(open.startMs, end ?? atMs),
+      ...(status === undefined ? {} : { status }),
+      ...(reason === undefined ? {} : { reason }),
+    });
+  }
+
+  /** All that have ended. */
+  list(): readonly AttemptRecord[] {
+    return this.#ended;
+  }
+}
