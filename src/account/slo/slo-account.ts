@@ -1,0 +1,87 @@
+/**
+ * Objectives and use, put together: what is said of each finished request, and what the windows keep of it. State, but no
+ * timer and no effect: `accounting.ts` gives it records and the time.
+ */
+import type { Assessment } from '../../domain/assessment.ts';
+import type { Job } from '../../domain/job.ts';
+import type { RequestRecord } from '../../domain/record.ts';
+import { createGoodput, type WindowMinutes } from '../goodput.ts';
+import { createRetries } from '../retries.ts';
+import { sloPage } from './goodput-view.ts';
+import { judge } from './judge.ts';
+import { createSloMatcher } from './match.ts';
+import { type Count, countSlo } from './slo-counts.ts';
+import type { SloSettings } from './slo-settings.ts';
+
+export interface SloAccount {
+  /** What can be said of a record; before anybody else counts it. Once per record: a repetition is found against all before. */
+  assess(record: RequestRecord, job: Job | undefined): Pick<Assessment, 'slo' | 'retry'> | undefined;
+  /** Takes an assessed record into the windows and the counters. */
+  add(record: RequestRecord, nowMs: number): void;
+  /** @param minutes undefined: every window */
+  page(minutes: WindowMinutes | undefined, nowMs: number): object;
+  /** Targets as shares, for those profiles that configuration or a request has used. */
+  targets(): Iterable<{ readonly profile: string; readonly share: number }>;
+}
+
+export interface SloAccountDeps {
+  readonly aliases: Readonly<Record<string, string>>;
+  readonly startMs: number;
+  readonly count: Count;
+  /** A bounded label, so that made-up names don't push out those that backends serve (C189). */
+  readonly modelLabel: (model: string | undefined) => string;
+}
+
+/** Labels keep what clients make up to some dozens of models; a cell is a few hundred bytes for each slot that it is in. */
+const maxCells = 1024;
+/** About 150 bytes each. */
+const maxRemembered = 8192;
+
+export function createSloAccount(settings: SloSettings, deps: SloAccountDeps): SloAccount {
+  const { aliases, startMs, count, modelLabel } = deps;
+  const match = createSloMatcher(settings, aliases);
+  const goodput = createGoodput({ maxCells }, startMs);
+  const { checks, fallback } = settings;
+  const retries = checks.retries ? createRetries({ withinMs: checks.retryWithinMs, maxRemembered }) : undefined;
+  const used = new Set([...Object.values(settings.routes), ...Object.values(settings.models)]);
+  if (fallback !== undefined) used.add(fallback);
+  let unknownNames = 0;
+
+  return {
+    assess(record, job) {
+      const { profile, unknownName } = match(record, job);
+      if (unknownName === true) {
+        unknownNames += 1;
+        count('warmlane.slo.unknown_profiles', {});
+      }
+      const slo = profile === undefined ? undefined : judge(record, profile);
+      const fingerprint = job?.fingerprint;
+      const retry = fingerprint !== undefined && retries?.add(fingerprint, record) === true;
+      if (slo === undefined && !retry) return undefined;
+      return { ...(slo === undefined ? {} : { slo }), ...(retry ? { retry } : {}) };
+    },
+    add(record, nowMs) {
+      const { slo } = record.assessment ?? {};
+      if (slo !== undefined) used.add(slo.profile);
+      const named = record.model ?? record.responseModel;
+      const model = modelLabel(named);
+      goodput.add(record, named === undefined ? '' : model, nowMs);
+      countSlo(record, { model, count });
+    },
+    page: (minutes, nowMs) =>
+      sloPage(
+        {
+          goodput,
+          settings,
+          unknownNames: () => unknownNames,
+          ...(retries === undefined ? {} : { retries }),
+        },
+        minutes,
+        nowMs,
+      ),
+    *targets() {
+      for (const { name, percent } of settings.profiles)
+        if (used.has(name)) yield { profile: name, share: percent / 100 };
+    },
+  };
+}
