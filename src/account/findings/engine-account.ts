@@ -1,0 +1,140 @@
+/**
+ * Engines' own figures and findings as one part: takes readings and records in, looks at what they say once a second while
+ * there is anything to look at, logs what begins and ends, and fills two admin pages. Knows of the fleet and the requests under way only what it is handed.
+ */
+import type { EngineCounter, EngineReading, EngineScrape } from '../../domain/engine-reading.ts';
+import type { BackendView } from '../../domain/fleet.ts';
+import type { RequestRecord } from '../../domain/record.ts';
+import type { Clock, Timer } from '../../platform/clock.ts';
+import type { Log } from '../../platform/log.ts';
+import { enginesPage } from '../engines/engines-page.ts';
+import { createFindingLog } from './finding-log.ts';
+import { createFindingWatch, type BackendNow } from './finding-watch.ts';
+import { findingsPage } from './findings-page.ts';
+
+const lookMs = 1000;
+
+/** A request under way. */
+export interface OwnRequest {
+  readonly backend?: string;
+  readonly ageMs: number;
+}
+
+export interface EngineAccountDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly backends: () => readonly BackendView[];
+  readonly running: () => readonly OwnRequest[];
+  /** Engine places that own requests hold there. */
+  readonly ownSlots: (backend: string) => number;
+}
+
+export interface EngineAccount {
+  scraped(backend: string, scrape: EngineScrape): void;
+  add(record: RequestRecord): void;
+  engines(): Iterable<{
+    readonly backend: string;
+    readonly engine: string;
+    readonly latest: EngineReading;
+    readonly totals: { readonly [Counter in EngineCounter]?: number };
+  }>;
+  findings(): Iterable<{
+    readonly finding: string;
+    readonly backend: string;
+    readonly active: boolean;
+    readonly count: number;
+  }>;
+  enginesPage(withPoints: boolean): object;
+  findingsPage(): object;
+  stop(): void;
+}
+
+export function createEngineAccount(deps: EngineAccountDeps): EngineAccount {
+  const { clock, log } = deps;
+  const watch = createFindingWatch();
+  const tell = createFindingLog(log);
+  let timer: Timer | undefined;
+  let failed = false;
+
+  function arm(): void {
+    timer ??= clock.timer(lookMs, look);
+  }
+
+  function look(): void {
+    timer = undefined;
+    try {
+      const nowMs = clock.nowMs();
+      for (const event of watch.look(nowMs, nowOf(nowMs))) tell(event, nowMs);
+    } catch (error) {
+      // A bug here must not end the looking, nor fill the log.
+      if (!failed) log.error('looking for findings failed', { error: String(error) });
+      failed = true;
+    }
+    if (watch.pending()) arm();
+  }
+
+  /** What is known of each backend now; the requests under way are asked for once, and only if any backend is looked at. */
+  function nowOf(nowMs: number): (backend: string) => BackendNow | undefined {
+    let oldest: Map<string, number> | undefined;
+    return (backend) => {
+      const view = deps.backends().find(({ name }) => name === backend);
+      if (view === undefined) return undefined;
+      oldest ??= oldestOwn(deps.running(), nowMs);
+      const { engine, slots, contextTokens } = view;
+      return {
+        facts: {
+          engine,
+          ...(slots === undefined ? {} : { slots }),
+          ...(contextTokens === undefined ? {} : { contextTokens }),
+        },
+        oldestOwnMs: oldest.get(backend) ?? Infinity,
+      };
+    };
+  }
+
+  const engineOf = (backend: string) => deps.backends().find(({ name }) => name === backend)?.engine ?? 'openai';
+  return {
+    scraped(backend, scrape) {
+      watch.scraped(backend, scrape, deps.ownSlots(backend));
+      arm();
+    },
+    add(record) {
+      watch.finished(record, clock.nowMs());
+      arm();
+    },
+    *engines() {
+      for (const { backend, latest, series } of watch.backends())
+        if (latest !== undefined) yield { backend, engine: engineOf(backend), latest, totals: series.totals() };
+    },
+    *findings() {
+      const { ledger } = watch;
+      for (const { finding, backend, count } of ledger.counts())
+        yield { finding, backend, count, active: ledger.holds(finding, backend) };
+    },
+    enginesPage(withPoints) {
+      const watched = new Map([...watch.backends()].map((one) => [one.backend, one]));
+      const rows = deps.backends().map(({ name, engine }) => ({
+        backend: name,
+        engine,
+        series: watched.get(name)?.series,
+        noReading: watched.get(name)?.noReading,
+        ownRunning: deps.ownSlots(name),
+      }));
+      return enginesPage(rows, clock.nowMs(), withPoints);
+    },
+    findingsPage: () => findingsPage(watch.ledger, { nowMs: clock.nowMs(), wallMs: clock.wallMs() }),
+    stop() {
+      timer?.cancel();
+      timer = undefined;
+    },
+  };
+}
+
+function oldestOwn(running: readonly OwnRequest[], nowMs: number): Map<string, number> {
+  const oldest = new Map<string, number>();
+  for (const { backend, ageMs } of running) {
+    if (backend === undefined) continue;
+    oldest.set(backend, Math.min(nowMs - ageMs, oldest.get(backend) ?? Infinity));
+  }
+  return oldest;
+}

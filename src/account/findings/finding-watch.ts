@@ -1,0 +1,161 @@
+/**
+ * Per backend: keeps what the detectors look at, asks them, and enters what they say in the ledger. Holds no timers and
+ * logs nothing; the caller says when and does what follows.
+ *
+ * A request is looked at only once a reading of its engine's counters covers its end, or after ten seconds: what looks like
+ * another's prefill may turn out to be a preemption.
+ */
+import type { EngineReading, EngineScrape, NoReading } from '../../domain/engine-reading.ts';
+import type { RequestRecord } from '../../domain/record.ts';
+import { createEngineSeries, type EngineSeries } from '../engines/engine-series.ts';
+import { lifeOf } from '../engines/own-life.ts';
+import { findBuffering } from './buffering.ts';
+import { digestOf, type Digest } from './digest.ts';
+import type { BackendFacts, FindingEvent, FindingName } from './finding.ts';
+import { findForeignTraffic } from './foreign-traffic.ts';
+import { findKvExhaustion } from './kv-exhaustion.ts';
+import { createLedger, type Ledger } from './ledger.ts';
+import { findPreemption } from './preemption.ts';
+import { findPrefillStall } from './prefill-stall.ts';
+import { findSeveralTokensPerEvent, findSpeculation } from './speculation.ts';
+import type { Detector, Seen, Window } from './window.ts';
+
+/** What only the caller knows of a backend now. */
+export interface BackendNow {
+  readonly facts: BackendFacts;
+  /** When the oldest own request that still runs there began; Infinity without any. */
+  readonly oldestOwnMs: number;
+}
+
+export interface WatchedBackend {
+  readonly backend: string;
+  readonly series: EngineSeries;
+  readonly latest: EngineReading | undefined;
+  /** Why nothing is read; undefined while it is, or before it was tried. */
+  readonly noReading: NoReading | undefined;
+}
+
+export interface FindingWatch {
+  readonly ledger: Ledger;
+  /** @param ownRunning engine places that own requests hold now */
+  scraped(backend: string, scrape: EngineScrape, ownRunning: number): void;
+  finished(record: RequestRecord, nowMs: number): void;
+  /** Looks at every backend that something happened on. */
+  look(nowMs: number, backendNow: (backend: string) => BackendNow | undefined): readonly FindingEvent[];
+  /** There will be something to look at without anything new happening. */
+  pending(): boolean;
+  backends(): Iterable<WatchedBackend>;
+}
+
+const maxBackends = 256;
+const maxDigests = 512;
+const digestsKeptMs = 600_000;
+const ripeAfterMs = 10_000;
+
+const detectors: readonly (readonly [FindingName, Detector])[] = [
+  ['prefill_stall', findPrefillStall],
+  ['kv_exhaustion', findKvExhaustion],
+  ['preemption', findPreemption],
+  ['speculation', findSpeculation],
+  ['several_tokens_per_event', findSeveralTokensPerEvent],
+  ['buffering', findBuffering],
+  ['foreign_traffic', findForeignTraffic],
+];
+
+interface Watched {
+  readonly backend: string;
+  readonly series: EngineSeries;
+  digests: Seen[];
+  /** Not yet covered by a reading, with the moment of their end's record. */
+  unripe: { readonly digest: Digest; readonly atMs: number }[];
+  noReading: NoReading | undefined;
+  /** Something happened since the last look. */
+  dirty: boolean;
+}
+
+export function createFindingWatch(): FindingWatch {
+  const watched = new Map<string, Watched>();
+  const ledger = createLedger();
+
+  function at(backend: string): Watched | undefined {
+    const found = watched.get(backend);
+    if (found !== undefined || watched.size >= maxBackends) return found;
+    const made: Watched = {
+      backend,
+      series: createEngineSeries(),
+      digests: [],
+      unripe: [],
+      noReading: undefined,
+      dirty: false,
+    };
+    watched.set(backend, made);
+    return made;
+  }
+
+  function ripen(one: Watched, nowMs: number): void {
+    const readUpToMs = one.noReading === undefined ? (one.series.latest()?.atMs ?? -Infinity) : Infinity;
+    const isRipe = ({ digest, atMs }: { digest: Digest; atMs: number }) =>
+      digest.endMs <= readUpToMs || nowMs - atMs >= ripeAfterMs;
+    const ripe = one.unripe.filter(isRipe);
+    if (ripe.length > 0) one.unripe = one.unripe.filter((each) => !isRipe(each));
+    const kept = one.digests.filter(({ sinceMs }) => sinceMs > nowMs - digestsKeptMs);
+    one.digests = [...kept, ...ripe.map(({ digest }) => ({ digest, sinceMs: nowMs }))].slice(-maxDigests);
+  }
+
+  function lookAt(one: Watched, nowMs: number, { facts, oldestOwnMs }: BackendNow): FindingEvent[] {
+    const window: Omit<Window, 'was'> = {
+      nowMs,
+      facts,
+      oldestOwnMs,
+      points: one.series.points(),
+      digests: one.digests,
+    };
+    return detectors.flatMap(([finding, detect]) => {
+      const sighting = detect({ ...window, was: ledger.holds(finding, one.backend) });
+      return ledger.take({ finding, backend: one.backend }, sighting, nowMs) ?? [];
+    });
+  }
+
+  return {
+    ledger,
+    scraped(backend, scrape, ownRunning) {
+      const one = at(backend);
+      if (one === undefined) return;
+      one.dirty = true;
+      if (scrape.kind === 'none') {
+        one.noReading = scrape.why;
+        return;
+      }
+      one.noReading = undefined;
+      one.series.read(scrape.reading, ownRunning);
+    },
+    finished(record, nowMs) {
+      const one = record.backend === undefined ? undefined : at(record.backend);
+      if (one === undefined) return;
+      const life = lifeOf(record);
+      if (life !== undefined) one.series.finished(life);
+      const digest = digestOf(record);
+      if (digest === undefined) return;
+      one.unripe.push({ digest, atMs: nowMs });
+      if (one.unripe.length > maxDigests) one.unripe.shift();
+    },
+    look(nowMs, backendNow) {
+      const events: FindingEvent[] = [];
+      const held = new Set(ledger.active().map(({ backend }) => backend));
+      for (const one of watched.values()) {
+        const before = one.unripe.length;
+        ripen(one, nowMs);
+        if (!one.dirty && one.unripe.length === before && !held.has(one.backend)) continue;
+        one.dirty = false;
+        const now = backendNow(one.backend) ?? { facts: { engine: 'openai' }, oldestOwnMs: Infinity };
+        events.push(...lookAt(one, nowMs, now));
+      }
+      return events;
+    },
+    pending: () => ledger.active().length > 0 || [...watched.values()].some(({ unripe }) => unripe.length > 0),
+    *backends() {
+      for (const { backend, series, noReading } of watched.values())
+        yield { backend, series, noReading, latest: series.latest() };
+    },
+  };
+}

@@ -1,0 +1,39 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { addDeltas, riseBetween, type CounterDeltas } from '../../../../src/account/engines/counter-deltas.ts';
+
+const reading = (counters: CounterDeltas, atMs = 1) => ({ atMs, gauges: {}, counters });
+
+describe('what counters rose by', () => {
+  it('is known for those that are in both readings; one that vanished or is new is unknown, not 0', () => {
+    const rise = riseBetween(
+      reading({ generatedTokens: 5, drafts: 1, preemptions: 0 }),
+      reading({ generatedTokens: 9, prefixHits: 3, preemptions: 0 }),
+    );
+    expect(rise).toEqual({ restarted: false, deltas: { generatedTokens: 4, preemptions: 0 } });
+  });
+
+  it('is unknown altogether when any of them fell: it is another process', () => {
+    const rise = riseBetween(
+      reading({ generatedTokens: 500, promptTokens: 10 }),
+      reading({ generatedTokens: 3, promptTokens: 12 }),
+    );
+    expect(rise).toEqual({ restarted: true, deltas: {} });
+  });
+
+  it('is unknown in a sum where one part is unknown', () => {
+    expect(addDeltas({ drafts: 1, promptTokens: 2 }, { promptTokens: 3, prefixHits: 1 })).toEqual({ promptTokens: 5 });
+  });
+
+  it('is never negative, whatever two readings say', () => {
+    const counters = fc.record(
+      { generatedTokens: fc.nat(), promptTokens: fc.nat(), ttftSeconds: fc.double({ min: 0, max: 1e9, noNaN: true }) },
+      { requiredKeys: [] },
+    );
+    fc.assert(
+      fc.property(counters, counters, (a, b) =>
+        Object.values(riseBetween(reading(a), reading(b)).deltas).every((delta) => delta >= 0),
+      ),
+    );
+  });
+});

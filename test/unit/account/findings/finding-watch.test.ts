@@ -1,0 +1,75 @@
+import { describe, expect, it } from 'vitest';
+import { createFindingWatch } from '../../../../src/account/findings/finding-watch.ts';
+import type { RequestRecord } from '../../../../src/domain/record.ts';
+import { sampleRecord } from '../../../support/sample-record.ts';
+
+const now = () => ({ facts: { engine: 'vllm' }, oldestOwnMs: Infinity });
+
+/** A stream that stood still for seven seconds, which another request's time in the engine covers. */
+function victim(atMs: number): RequestRecord {
+  const stamps = Float64Array.from([0, 60, 120, 180, 7180, 7240, 7300].map((ms) => atMs + ms));
+  return sampleRecord({
+    backend: 'b',
+    engine: 'vllm',
+    timeline: { received: atMs - 100, sent: atMs - 90, firstToken: atMs, lastToken: atMs + 7300, end: atMs + 7310 },
+    events: 7,
+    stamps: { atMs: stamps },
+    tokens: { prompt: { value: 9, source: 'usage' }, output: { value: 7, source: 'usage' } },
+    stalls: [{ atMs: atMs + 180, durationMs: 6900, requestId: 'queued', promptTokens: 900 }],
+  });
+}
+
+function reading(atMs: number, preemptions: number) {
+  return {
+    kind: 'read',
+    reading: { atMs, gauges: { running: 1 }, counters: { preemptions, generatedTokens: atMs / 100 } },
+  } as const;
+}
+
+describe('the watch over findings', () => {
+  it('waits for the reading that covers a request’s end before it says why that stood still', () => {
+    const watch = createFindingWatch();
+    watch.scraped('b', reading(1000, 0), 0);
+    watch.finished(victim(10_000), 17_400);
+    expect(watch.look(18_000, now)).toEqual([]);
+    expect(watch.pending()).toBe(true);
+    watch.scraped('b', reading(11_000, 1), 1);
+    watch.scraped('b', reading(19_000, 1), 0);
+    const names = watch.look(19_500, now).map(({ kind, finding }) => [kind, finding.finding]);
+    expect(names).toContainEqual(['began', 'preemption']);
+    expect(names).not.toContainEqual(['began', 'prefill_stall']);
+  });
+
+  it('does not wait longer than ten seconds, nor at all where nothing can be read', () => {
+    const late = createFindingWatch();
+    late.scraped('b', reading(1000, 0), 0);
+    late.finished(victim(10_000), 17_400);
+    expect(late.look(27_000, now)).toEqual([]);
+    expect(late.look(27_500, now).map(({ finding }) => finding.finding)).toEqual(['prefill_stall']);
+    const closed = createFindingWatch();
+    closed.scraped('b', { kind: 'none', why: 'closed' }, 0);
+    closed.finished(victim(10_000), 17_400);
+    expect(closed.look(17_500, now).map(({ finding }) => finding.finding)).toEqual(['prefill_stall']);
+  });
+
+  it('ends what is not seen any more, and has nothing to do then', () => {
+    const watch = createFindingWatch();
+    watch.scraped('b', { kind: 'none', why: 'off' }, 0);
+    watch.finished(victim(10_000), 17_400);
+    watch.look(17_500, now);
+    expect(watch.pending()).toBe(true);
+    expect(watch.look(60_000, now)).toEqual([]);
+    expect(watch.look(120_000, now).map(({ kind, finding }) => [kind, finding.finding])).toEqual([
+      ['ended', 'prefill_stall'],
+    ]);
+    expect(watch.pending()).toBe(false);
+  });
+
+  it('keeps backends apart, and at most 256 of them', () => {
+    const watch = createFindingWatch();
+    for (let i = 0; i < 300; i += 1) watch.scraped(`b${i}`, reading(1000, 0), 0);
+    expect([...watch.backends()]).toHaveLength(256);
+    watch.finished({ ...victim(10_000), backend: 'b3' }, 17_400);
+    expect(watch.look(30_000, now).map(({ finding }) => finding.backend)).toEqual(['b3']);
+  });
+});
