@@ -1,0 +1,211 @@
+/**
+ * One request as its log line tells it: the fields of `export/request-log.ts` read back, in either log format. Must not
+ * guess: what the line leaves out is absent here.
+ */
+import type { SketchData } from '../../domain/sketch.ts';
+import type { LogLine } from '../../platform/log-line.ts';
+import { parseSketchText } from '../../platform/sketch-text.ts';
+
+export interface RowBreach {
+  readonly bound: string;
+  readonly phase: string;
+  readonly valueMs: number;
+  readonly limitMs: number;
+}
+
+/** Times in ms; those that end in `AtMs` since the epoch, all others durations. */
+export interface Row {
+  readonly startedAtMs: number;
+  /** when the line was written */
+  readonly endedAtMs: number;
+  readonly requestId: string;
+  readonly outcome: string;
+  readonly reason?: string;
+  readonly phase?: string;
+  readonly status?: number;
+  readonly endpoint: string;
+  readonly model?: string;
+  readonly backend?: string;
+  readonly engine?: string;
+  readonly lane: string;
+  readonly streamed: boolean;
+  readonly warmth: string;
+  readonly attempts?: number;
+  readonly routeReason?: string;
+  readonly traceId?: string;
+  /** one word per choice */
+  readonly finish: readonly string[];
+  readonly marks: readonly string[];
+  readonly promptTokens?: number;
+  readonly cachedTokens?: number;
+  readonly outputTokens?: number;
+  readonly reasoningTokens?: number;
+  /** who counted the output */
+  readonly tokensFrom?: string;
+  readonly ttftMs?: number;
+  /** absent: no answer token came, or it isn't known when */
+  readonly ttfaMs?: number;
+  readonly tpotMs?: number;
+  readonly tpotWindow?: string;
+  readonly maxItlMs?: number;
+  /** gaps in seconds */
+  readonly itl?: SketchData;
+  readonly e2eMs?: number;
+  readonly durationMs: number;
+  readonly bodyMs?: number;
+  readonly sentMs?: number;
+  readonly queueMs?: number;
+  readonly connectMs?: number;
+  readonly prefillMs?: number;
+  readonly engineQueueMs?: number;
+  readonly overheadMs?: number;
+  readonly overheadPerEventMicros?: number;
+  readonly stallMs?: number;
+  readonly stalledBy?: string;
+  readonly stalledByTokens?: number;
+  readonly slo?: string;
+  readonly sloMet?: boolean;
+  readonly sloBroke: readonly RowBreach[];
+  readonly benefitTokens?: number;
+  /** absent: not checked; empty: usable */
+  readonly useless?: readonly string[];
+  readonly retry: boolean;
+}
+
+/** @returns undefined when the line lacks what every request's line has, or holds what it can't hold */
+export function readRow({ fields, timeMs }: LogLine): Row | undefined {
+  const requestId = word(fields['requestId']);
+  const outcome = word(fields['outcome']);
+  const durationMs = amount(fields['durationMs']);
+  if (requestId === undefined || outcome === undefined || durationMs === undefined) return undefined;
+  const started = word(fields['startedAt']);
+  const startedAtMs = started === undefined ? Number.NaN : Date.parse(started);
+  const row: Writable<Row> = {
+    // A log older than this field: the line is written when the request ends.
+    startedAtMs: Number.isNaN(startedAtMs) ? timeMs - durationMs : startedAtMs,
+    endedAtMs: timeMs,
+    requestId,
+    outcome,
+    endpoint: word(fields['endpoint']) ?? 'other',
+    lane: word(fields['lane']) ?? 'online',
+    streamed: isTrue(fields['stream']),
+    warmth: word(fields['warmth']) ?? 'unknown',
+    finish: words(fields['finish']),
+    marks: words(fields['marks']),
+    durationMs,
+    sloBroke: words(fields['sloBroke']).flatMap(breachOf),
+    retry: isTrue(fields['retry']),
+  };
+  for (const name of wordNames) {
+    const value = word(fields[name]);
+    if (value !== undefined) row[name] = value;
+  }
+  for (const name of amountNames) {
+    const value = amount(fields[name]);
+    if (value !== undefined) row[name] = value;
+  }
+  addRest(row, fields);
+  return row;
+}
+
+type Writable<T> = { -readonly [key in keyof T]: T[key] };
+
+const wordNames = [
+  'reason',
+  'phase',
+  'model',
+  'backend',
+  'engine',
+  'routeReason',
+  'traceId',
+  'tokensFrom',
+  'tpotWindow',
+  'stalledBy',
+  'slo',
+] as const satisfies readonly (keyof Row)[];
+
+const amountNames = [
+  'status',
+  'attempts',
+  'promptTokens',
+  'cachedTokens',
+  'outputTokens',
+  'reasoningTokens',
+  'ttftMs',
+  'tpotMs',
+  'maxItlMs',
+  'e2eMs',
+  'bodyMs',
+  'sentMs',
+  'queueMs',
+  'connectMs',
+  'prefillMs',
+  'engineQueueMs',
+  'overheadMs',
+  'overheadPerEventMicros',
+  'stallMs',
+  'stalledByTokens',
+] as const satisfies readonly (keyof Row)[];
+
+function addRest(row: Writable<Row>, fields: LogLine['fields']): void {
+  // The line has it only where it is another than `ttftMs`.
+  const ttfaMs = amount(fields['ttfaMs']) ?? (isTrue(fields['noAnswer']) ? undefined : row.ttftMs);
+  if (ttfaMs !== undefined) row.ttfaMs = ttfaMs;
+  const itl = word(fields['itl']);
+  const gaps = itl === undefined ? undefined : parseSketchText(itl);
+  if (gaps !== undefined) row.itl = gaps;
+  if (fields['sloMet'] !== undefined) row.sloMet = isTrue(fields['sloMet']);
+  const benefit = signed(fields['benefitTokens']);
+  if (benefit !== undefined) row.benefitTokens = benefit;
+  if (fields['useless'] !== undefined) row.useless = words(fields['useless']);
+}
+
+const longestWord = 1024;
+
+function word(value: unknown): string | undefined {
+  if (typeof value === 'number') return String(value);
+  return typeof value === 'string' && value !== '' && value.length <= longestWord ? value : undefined;
+}
+
+/** A list: an array in JSON, words with commas in logfmt. */
+function words(value: unknown): readonly string[] {
+  if (Array.isArray(value)) return value.map(String);
+  return typeof value === 'string' && value !== '' ? value.split(',') : [];
+}
+
+function signed(value: unknown): number | undefined {
+  const number = typeof value === 'string' && value !== '' ? Number(value) : value;
+  return typeof number === 'number' && Number.isFinite(number) ? number : undefined;
+}
+
+function amount(value: unknown): number | undefined {
+  const number = signed(value);
+  return number === undefined || number < 0 ? undefined : number;
+}
+
+function isTrue(value: unknown): boolean {
+  return value === true || value === 'true';
+}
+
+function breachOf(text: string): readonly RowBreach[] {
+  const [bound, phase, figures = ''] = text.split(':');
+  const [valueMs, limitMs] = figures.split('/').map(amount);
+  if (bound === undefined || phase === undefined || valueMs === undefined || limitMs === undefined) return [];
+  return [{ bound, phase, valueMs, limitMs }];
+}
+
+const generating: ReadonlySet<string> = new Set([
+  'chat',
+  'completions',
+  'responses',
+  'messages',
+  'native_completion',
+  'infill',
+  'ollama_chat',
+  'ollama_generate',
+]);
+
+/** Whether tokens are generated for it: only such requests have a TTFT and what follows from it. */
+export function generates(row: Pick<Row, 'endpoint'>): boolean {
+  return generating.has(row.endpoint);
+}

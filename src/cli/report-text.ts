@@ -1,0 +1,233 @@
+/** The account as text for people: sections in the order in which one asks. Pure; figures come as they are, none is made here. */
+import type { ConcurrencyResult } from '../account/report/concurrency.ts';
+import type { FindingResult } from '../account/report/finding-lines.ts';
+import type { CountedName, ReportResult } from '../account/report/report.ts';
+import type { SlowRequest } from '../account/report/slowest.ts';
+import type { StallResult } from '../account/report/stalls.ts';
+import { comparisonLines } from './report-compare-text.ts';
+import { timesLines } from './report-times-text.ts';
+import { sloLines, tokenLines } from './report-tokens-text.ts';
+import {
+  begun,
+  digits,
+  duration,
+  grouped,
+  heading,
+  listed,
+  percent,
+  printable,
+  short,
+  shortened,
+  table,
+  wrapped,
+} from './report-table.ts';
+import type { LineCounts } from './report-input.ts';
+import type { ReadProblem } from './report-merge.ts';
+
+export interface ReportInput extends LineCounts {
+  readonly files: number;
+  readonly problems: readonly ReadProblem[];
+}
+
+export interface TextSettings {
+  /** what was asked for, such as `model m`; shown */
+  readonly filters: readonly string[];
+  readonly colour: boolean;
+}
+
+export function reportText(result: ReportResult, input: ReportInput, settings: TextSettings): string {
+  const section = (title: string, lines: readonly string[]) =>
+    lines.length === 0 ? [] : ['', heading(title, settings.colour), ...lines];
+  const lines = [
+    ...headLines(result, input, settings),
+    ...(result.comparison === undefined ? [] : section('Before and after', comparisonLines(result.comparison))),
+    ...(result.requests.total === 0 ? [] : sections(result, section)),
+    '',
+  ];
+  return lines.join('\n');
+}
+
+type Section = (title: string, lines: readonly string[]) => readonly string[];
+
+function sections(result: ReportResult, section: Section): readonly string[] {
+  return [
+    ...section('Requests', countLines(result)),
+    ...section('Times in ms', timesLines(result.populations)),
+    ...section('Tokens', tokenLines(result)),
+    ...section('SLOs and goodput', sloLines(result)),
+    ...result.concurrency.flatMap((backend) =>
+      section(`Streams at once on ${shortened(backend.backend, 60)}`, concurrencyLines(backend)),
+    ),
+    ...section('Streams held up by other requests’ prefills', stallLines(result.stalls)),
+    ...section('Findings that were logged', findingLines(result.findings)),
+    ...section('Longest until the first token', slowLines(result.slowest.toFirstToken)),
+    ...section('Longest until the end', slowLines(result.slowest.whole)),
+  ];
+}
+
+function headLines(
+  { window, requests }: ReportResult,
+  input: ReportInput,
+  { filters, colour }: TextSettings,
+): readonly string[] {
+  const { from, to, seconds } = window;
+  const span =
+    from === undefined || to === undefined ? 'nothing' : `${moment(from)} to ${moment(to)} UTC, ${duration(seconds)}`;
+  const files = input.files === 1 ? '1 file' : `${input.files} files`;
+  const rest = [
+    `${grouped(input.requests)} requests`,
+    `${grouped(input.others)} other lines`,
+    ...(input.malformed > 0 ? [`${grouped(input.malformed)} malformed`] : []),
+    ...(input.foreign > 0 ? [`${grouped(input.foreign)} not warmlane's`] : []),
+  ];
+  return [
+    heading(`warmlane report: ${span}`, colour),
+    ...wrapped(`${files}, ${grouped(input.lines)} lines: ${rest.join(', ')}.`),
+    ...(filters.length === 0
+      ? []
+      : wrapped(`Only ${filters.map(printable).join(', ')}: ${grouped(requests.leftOut)} requests are left out.`)),
+    ...input.problems.flatMap(({ path, why, partly }) =>
+      wrapped(`${partly ? 'Not read to its end' : 'Not read'}: ${printable(path)}: ${printable(why)}.`),
+    ),
+  ];
+}
+
+/** `2026-03-01 14:30:05` */
+function moment(iso: string): string {
+  return iso.slice(0, 19).replace('T', ' ');
+}
+
+const shownNames: readonly (readonly [CountedName, string])[] = [
+  ['outcome', 'outcome'],
+  ['status', 'status'],
+  ['model', 'model'],
+  ['backend', 'backend'],
+  ['lane', 'lane'],
+  ['endpoint', 'endpoint'],
+  ['streamed', 'streamed'],
+  ['warmth', 'warmth'],
+  ['routeReason', 'routed by'],
+  ['finish', 'finish'],
+  ['marks', 'marked'],
+];
+const mostListed = 12;
+
+function countLines({ requests }: ReportResult): readonly string[] {
+  const width = Math.max(...shownNames.map(([, title]) => title.length));
+  const items = (counts: Readonly<Record<string, number>>) => {
+    const entries = Object.entries(counts);
+    const more = entries.length - mostListed;
+    return [
+      ...entries.slice(0, mostListed).map(([name, count]) => `${shortened(yesNo(name), 40)} ${grouped(count)}`),
+      ...(more > 0 ? [`${more} more`] : []),
+    ];
+  };
+  return shownNames.flatMap(([name, title]) => {
+    const lines = listed(title, items(requests.by[name]), width);
+    return name === 'outcome' ? [...lines, ...listed('not ok', items(requests.failures), width)] : lines;
+  });
+}
+
+function yesNo(name: string): string {
+  if (name === 'true') return 'yes';
+  return name === 'false' ? 'no' : name;
+}
+
+function concurrencyLines({ levels, busySeconds, clipped, unseen }: ConcurrencyResult): readonly string[] {
+  const rows = levels.map((level) => [
+    level.to === undefined ? `${level.from}+` : level.from === level.to ? `${level.from}` : `${level.from}–${level.to}`,
+    duration(level.seconds),
+    percent(level.share),
+    digits(level.tokensPerSecond),
+    digits(level.tokensPerSecondPerUser),
+    grouped(level.streams),
+    level.tpot === undefined ? '' : digits(level.tpot.p50),
+    level.tpot === undefined ? '' : digits(level.tpot.p99),
+    level.itl === undefined ? '' : digits(level.itl.p50),
+    level.itl === undefined ? '' : digits(level.itl.p99),
+  ]);
+  const titles = ['at once', 'time', 'of busy', 'tokens/s', 'per user', 'streams', 'TPOT p50', 'p99', 'ITL p50', 'p99'];
+  const notes = [
+    ...(clipped > 0
+      ? [`${grouped(clipped)} streams began too long before their neighbours' ends: cut short here.`]
+      : []),
+    ...(unseen > 0
+      ? [`${grouped(unseen)} answers did not stream: when they decoded was not seen, and they are not counted here.`]
+      : []),
+  ];
+  return [
+    ...(rows.length === 0
+      ? []
+      : table(
+          titles.map((title) => ({ title })),
+          rows,
+        )),
+    ...(busySeconds > 0 ? [`  A stream decoded during ${duration(busySeconds)}.`] : []),
+    ...notes.flatMap((note) => wrapped(note)),
+  ];
+}
+
+function stallLines({ streams, ofStreams, stallMs, longestMs, causes, worst }: StallResult): readonly string[] {
+  if (streams === 0) return [];
+  const lost = `${grouped(streams)} of ${grouped(ofStreams)} streams lost ${duration(stallMs / 1000)} in all (each stream's longest stall), at most ${digits(longestMs)} ms, to ${grouped(causes)} requests. The worst:`;
+  const rows = worst.map((cause) => [
+    shortened(cause.requestId, 36),
+    shortened(cause.backend ?? '', 20),
+    cause.promptTokens === undefined ? '' : grouped(cause.promptTokens),
+    grouped(cause.streams),
+    digits(cause.stallMs),
+    digits(cause.longestMs),
+  ]);
+  const columns = [
+    { title: 'request', left: true },
+    { title: 'backend', left: true },
+    { title: 'prefilled' },
+    { title: 'streams' },
+    { title: 'ms in all' },
+    { title: 'longest' },
+  ];
+  return [...wrapped(lost), ...(rows.length === 0 ? [] : table(columns, rows))];
+}
+
+function findingLines(findings: readonly FindingResult[]): readonly string[] {
+  return findings.flatMap(({ kind, backend, begun: logged, leftOut, seconds, firstAt, lastAt, says, evidence }) => {
+    const where = backend === undefined ? '' : ` on ${printable(backend)}`;
+    const lasted = seconds > 0 ? `, ${duration(seconds)} in all` : '';
+    const told = Object.entries(evidence).map(([name, value]) => `${name}=${value}`);
+    const count = logged + leftOut;
+    const times = count === 1 ? 'once' : `${grouped(count)} times`;
+    return [
+      ...wrapped(`${printable(kind)}${where}: ${times}${lasted}, ${moment(firstAt)} to ${moment(lastAt)}`),
+      ...(says === undefined ? [] : wrapped(printable(says), '    ')),
+      ...(told.length === 0 ? [] : wrapped(printable(told.join(' ')), '    ')),
+    ];
+  });
+}
+
+function slowLines(requests: readonly SlowRequest[]): readonly string[] {
+  const columns = [
+    { title: 'request', left: true },
+    { title: 'ms' },
+    { title: 'TTFT' },
+    { title: 'in' },
+    { title: 'cached' },
+    { title: 'out' },
+    { title: 'where the time went', left: true },
+  ];
+  const rows = requests.map((request) => [
+    begun(request.requestId, 18),
+    digits(request.durationMs),
+    request.ttftMs === undefined ? '–' : digits(request.ttftMs),
+    request.promptTokens === undefined ? '' : short(request.promptTokens),
+    request.cachedTokens === undefined ? '' : short(request.cachedTokens),
+    request.outputTokens === undefined ? '' : short(request.outputTokens),
+    shortened(
+      [
+        ...(request.outcome === 'ok' ? [] : [request.outcome]),
+        ...request.phases.slice(0, 2).map(({ phase, ms }) => `${phase} ${digits(ms)}`),
+      ].join(', '),
+      42,
+    ),
+  ]);
+  return rows.length === 0 ? [] : table(columns, rows);
+}
