@@ -1,0 +1,117 @@
+/**
+ * What answers and errors look like: usage, cached tokens, counts per event, unknown models, broken JSON, latency. Pure.
+ */
+import { isObject, objectAt } from '../../measure/dialect/facts.ts';
+import { finding, printable, type Finding } from './finding.ts';
+import { medianOf, msText, spreadOf, spreadText } from './statistics.ts';
+import { jsonIn, ttftOf, type Seen } from './wire.ts';
+
+export function judgeUsage(plain: Seen, perEvent: Seen | undefined, engine: string | undefined): readonly Finding[] {
+  const { usage, timings } = plain;
+  const counts =
+    usage?.output === undefined ? undefined : `${usage.prompt ?? '?'} prompt and ${usage.output} output tokens`;
+  const cached = usage?.cached ?? timings?.cached;
+  const findings = [
+    counts === undefined
+      ? finding('usage.stream', 'warn', 'streams do not report usage, even when asked for it', {
+          evidence: 'stream_options.include_usage was sent',
+          remedy: 'tokens can only be estimated: let include_usage through to the engine',
+        })
+      : finding('usage.stream', 'ok', 'streams report usage when asked', { evidence: counts }),
+    cached === undefined
+      ? finding('usage.cached', 'warn', 'cached tokens are not reported', {
+          remedy:
+            engine === 'vllm'
+              ? 'start vLLM with --enable-prompt-tokens-details'
+              : engine === 'sglang'
+                ? 'start SGLang with --enable-cache-report'
+                : 'hits can then be told by time to first token only (doctor --cache tries)',
+        })
+      : finding('usage.cached', 'ok', 'cached tokens are reported', {
+          evidence: usage?.cached === undefined ? 'timings.cache_n' : 'usage.prompt_tokens_details.cached_tokens',
+        }),
+  ];
+  if (perEvent !== undefined) {
+    const many = perEvent.tokenMs.length > 1 && perEvent.usageEvents >= perEvent.tokenMs.length;
+    findings.push(
+      many
+        ? finding('usage.per_event', 'ok', 'continuous_usage_stats gives counts in every event')
+        : finding('usage.per_event', 'ok', 'no counts in every event (continuous_usage_stats has no effect)'),
+    );
+  }
+  return findings;
+}
+
+export function judgeErrors(unknownModel: Seen | undefined, badJson: Seen): readonly Finding[] {
+  const findings: Finding[] = [];
+  if (unknownModel?.status !== undefined) {
+    const { status } = unknownModel;
+    findings.push(
+      status === 200
+        ? finding('errors.model', 'warn', 'an unknown model name is accepted', {
+            remedy:
+              'a mistyped name is served by whatever is loaded: check names in front (warmlane does with several backends)',
+          })
+        : status >= 500
+          ? finding('errors.model', 'warn', `an unknown model is answered as a server error (${status})`, {
+              remedy: 'clients retry such errors in vain; a 404 is right',
+            })
+          : finding('errors.model', 'ok', `an unknown model is refused with ${status}`),
+    );
+  }
+  if (badJson.status !== undefined) {
+    findings.push(
+      badJson.status >= 400 && badJson.status < 500
+        ? finding('errors.json', 'ok', `broken JSON is refused with ${badJson.status}`)
+        : finding('errors.json', 'warn', `broken JSON is answered with ${badJson.status}`, {
+            remedy: 'it is no fault of the server: do not count it as one, do not retry it',
+          }),
+    );
+  }
+  const refusal = [unknownModel, badJson].find((answer) => answer?.status !== undefined && answer.status >= 400);
+  return refusal === undefined ? findings : [...findings, judgeShape(refusal)];
+}
+
+function judgeShape(answer: Seen): Finding {
+  const json = jsonIn(answer.body);
+  const error = isObject(json) ? objectAt(json, 'error') : undefined;
+  const good = typeof error?.['message'] === 'string' && error['type'] !== undefined;
+  return good
+    ? finding('errors.shape', 'ok', "errors have OpenAI's shape")
+    : finding('errors.shape', 'warn', "errors have not OpenAI's shape, so client libraries show no message", {
+        evidence: printable(answer.body.slice(0, 120)),
+      });
+}
+
+export interface Latency {
+  readonly ttftMs: number;
+  readonly itlMs: number;
+}
+
+export function latencyOf(streams: readonly Seen[]): Latency | undefined {
+  const ttfts = streams.map(ttftOf).filter((ms) => ms !== undefined);
+  const gaps = streams.flatMap(gapsOf);
+  if (ttfts.length === 0) return undefined;
+  return { ttftMs: medianOf(ttfts), itlMs: gaps.length === 0 ? 0 : medianOf(gaps) };
+}
+
+/** Mean gap of each stream: single gaps say nothing where several tokens share a read. */
+function gapsOf({ tokenMs, tokenReadMs, sentMs, timings }: Seen): readonly number[] {
+  const [first] = tokenMs;
+  const last = tokenMs.at(-1);
+  if (first === undefined || last === undefined || tokenMs.length < 3) return [];
+  // All at once, at the end: what went before was the making of them.
+  if (tokenReadMs.length <= 2) return [(timings?.predictedMs ?? last - sentMs) / tokenMs.length];
+  return [(last - first) / (tokenMs.length - 1)];
+}
+
+export function judgeLatency(streams: readonly Seen[]): Finding {
+  const latency = latencyOf(streams);
+  if (latency === undefined) return finding('latency', 'unknown', 'no token came');
+  const ttft = spreadOf(streams.map(ttftOf).filter((ms) => ms !== undefined));
+  return finding(
+    'latency',
+    'ok',
+    `time to first token ${spreadText(ttft)}, ${msText(latency.itlMs)} between token events`,
+  );
+}

@@ -1,0 +1,177 @@
+/** `warmlane doctor` before simulated engines, bare and behind gateways with one bad habit each. */
+import { afterEach, describe, expect, it } from 'vitest';
+import { createSimServer, type SimServer } from '../../src/sim/server.ts';
+import { laptopLlamaServer, laptopVllmServer, type SimServerSettings } from '../../src/sim/server-settings.ts';
+import { doctor } from '../support/doctor.ts';
+import { startGateway, type GatewayHabits } from '../support/gateway.ts';
+import { hasNginx, startNginx } from '../support/nginx.ts';
+import { startProxy } from '../support/proxy.ts';
+
+/** Quick, but slow enough for a stream to be told from a lump. */
+const stepTime = { ...laptopVllmServer.engine.stepTime, baseMs: 8, perSequenceMs: 0.5, perPrefillTokenMs: 0.2 };
+const oneVllm = { ...laptopVllmServer, engine: { ...laptopVllmServer.engine, stepTime } };
+const twoSlots = { ...laptopLlamaServer, engine: { ...laptopLlamaServer.engine, stepTime, maxSequences: 2 } };
+
+const closing: { close(): Promise<unknown> }[] = [];
+afterEach(async () => {
+  for (const server of closing.splice(0).toReversed()) await server.close();
+});
+async function sim(settings: SimServerSettings = oneVllm): Promise<SimServer> {
+  const server = await createSimServer(settings);
+  closing.push(server);
+  return server;
+}
+async function behind(habits: GatewayHabits, settings?: SimServerSettings): Promise<string> {
+  const gateway = await startGateway((await sim(settings)).port, habits);
+  closing.push(gateway);
+  return gateway.url;
+}
+
+describe('an engine without a gateway', () => {
+  it('vLLM: all is well but for the marker that it never sends', async () => {
+    const { exitCode, of, findings } = await doctor((await sim()).url);
+    expect(exitCode).toBe(0);
+    expect(of('engine')).toMatch(/^ok vllm 0\.32\.0/);
+    expect(of('buffering.spread')).toMatch(/^ok/);
+    expect(of('buffering.markers')).toMatch(/^warn .*X-Accel-Buffering/);
+    expect(of('abort.decode')).toBe('ok reaches the engine');
+    expect(of('abort.prefill')).toBe('ok reaches the engine');
+    expect(of('keep_alive.stream')).toMatch(/^ok/);
+    expect(of('usage.per_event')).toContain('gives counts in every event');
+    expect(of('errors.model')).toContain('404');
+    expect(findings.filter(({ verdict }) => verdict === 'bad')).toEqual([]);
+  });
+
+  it('R01 R09 llama-server: closes after streams, and keeps an abandoned request in its queue', async () => {
+    const { exitCode, of } = await doctor((await sim(twoSlots)).url);
+    expect(exitCode).toBe(0);
+    expect(of('engine')).toMatch(/^ok llama-server/);
+    expect(of('keep_alive.stream')).toContain('though its headers promise to keep it');
+    expect(of('abort.decode')).toMatch(/^ok/);
+    expect(of('abort.queued')).toMatch(/^warn .*stays in the queue/);
+    expect(of('errors.model')).toBe('warn an unknown model name is accepted');
+    expect(of('shape')).toBe('ok 2 slots, context 8192 tokens');
+  });
+
+  it('flags that are wanting are named with their remedy', async () => {
+    const vllm = await doctor((await sim({ ...oneVllm, promptTokensDetails: false })).url);
+    expect(vllm.findings.find(({ check }) => check === 'usage.cached')).toMatchObject({
+      verdict: 'warn',
+      remedy: 'start vLLM with --enable-prompt-tokens-details',
+    });
+    const llama = await doctor((await sim({ ...twoSlots, metrics: false })).url);
+    expect(llama.findings.find(({ check }) => check === 'metrics')?.remedy).toBe('start llama-server with --metrics');
+    expect(llama.of('abort.decode')).toMatch(/^unknown can't be seen from here/);
+  });
+});
+
+describe('a gateway', () => {
+  it('C095 that gathers the whole answer is found, by an engine that tells its times', async () => {
+    const { exitCode, findings, of } = await doctor(await behind({ buffers: 'chunked' }, twoSlots));
+    expect(exitCode).toBe(1);
+    expect(findings.find(({ check }) => check === 'buffering.spread')).toMatchObject({ verdict: 'bad' });
+    // Though no token tells when a request is under way, its counters do.
+    expect(of('abort.decode')).toBe('ok reaches the engine');
+    expect(of('abort.queued')).toMatch(/^warn .*stays in the queue/);
+  });
+
+  it('C095 that gathers the whole answer is found, by an engine that does not', async () => {
+    const url = await behind({ buffers: 'length', headers: { server: 'nginx/1.22.1' } });
+    const { exitCode, findings, of } = await doctor(url);
+    expect(exitCode).toBe(1);
+    const spread = findings.find(({ check }) => check === 'buffering.spread');
+    expect(spread?.verdict).toBe('bad');
+    expect(spread?.remedy).toContain('proxy_buffering off');
+    expect(of('buffering.length')).toMatch(/^bad/);
+    expect(of('gateway')).toBe('ok nginx');
+  });
+
+  it('that gathers a few events at a time is warned of', async () => {
+    expect((await doctor(await behind({ gathers: 6 }))).of('buffering.spread')).toMatch(/^warn events arrive in lots/);
+  });
+
+  it('that compresses streams is warned of', async () => {
+    expect((await doctor(await behind({ compresses: true }))).of('buffering.encoding')).toContain('compressed (gzip)');
+  });
+
+  it('C077 that goes on for a client that left is found', async () => {
+    const { exitCode, of } = await doctor(await behind({ swallowsAborts: true }));
+    expect(exitCode).toBe(1);
+    expect(of('abort.decode')).toBe('bad the engine works on for a client that left');
+  });
+
+  it('C077 that goes on for a client that left, its counters hidden, before one slot: the next request waits', async () => {
+    const oneSlot = { ...twoSlots, engine: { ...twoSlots.engine, maxSequences: 1 } };
+    const { of } = await doctor(await behind({ swallowsAborts: true, hides: ['/metrics'] }, oneSlot));
+    expect(of('abort.decode')).toBe('bad the next request waited as if the abandoned one still ran');
+  });
+
+  it('that closes each connection is warned of', async () => {
+    const { of } = await doctor(await behind({ dropsKeepAlive: true }));
+    expect(of('keep_alive.short')).toBe('warn closes the connection after short answers');
+    expect(of('keep_alive.stream')).toBe('warn closes the connection after streams');
+  });
+
+  it('warmlane passes, adds the marker and holds the queue itself', async () => {
+    const engine = await sim(twoSlots);
+    const proxy = await startProxy([engine.url]);
+    closing.push(proxy);
+    const { exitCode, of } = await doctor(proxy.url);
+    expect(exitCode).toBe(0);
+    expect(of('gateway')).toBe('ok warmlane');
+    expect(of('buffering.markers')).toMatch(/^ok/);
+    expect(of('keep_alive.stream')).toMatch(/^ok/);
+    expect(of('abort.queued')).toBe('ok requests wait in front of the engine, where leaving is immediate');
+  });
+
+  it.runIf(hasNginx)(
+    'C095 a real nginx is seen; to a quick reader it passes on, and the missing marker is named',
+    async () => {
+      const nginx = await startNginx((await sim()).port);
+      closing.push(nginx);
+      const { of } = await doctor(`http://127.0.0.1:${nginx.port}`);
+      expect(of('gateway')).toBe('ok nginx');
+      expect(of('buffering.spread')).toMatch(/^ok/);
+      expect(of('buffering.markers')).toMatch(/^warn/);
+      expect(of('abort.decode')).toMatch(/^ok/);
+    },
+  );
+
+  it.runIf(hasNginx)('C095 a real nginx that compresses streams is warned of', async () => {
+    const more = 'gzip on; gzip_proxied any; gzip_types text/event-stream;';
+    const nginx = await startNginx((await sim()).port, undefined, more);
+    closing.push(nginx);
+    const { of, findings } = await doctor(`http://127.0.0.1:${nginx.port}`);
+    expect(of('buffering.encoding')).toMatch(/^warn .*gzip/);
+    expect(findings.find(({ check }) => check === 'buffering.encoding')?.remedy).toContain('gzip off');
+  });
+});
+
+describe('the command', () => {
+  it('says when nobody answers, and ends with 2', async () => {
+    const server = await createSimServer(oneVllm);
+    await server.close();
+    const { exitCode, said } = await doctor(server.url);
+    expect(exitCode).toBe(2);
+    expect(said).toContain('does not answer (refused)');
+  });
+
+  it('says when a key is wanted, and takes one', async () => {
+    const { url } = await sim({ ...oneVllm, apiKey: 'secret' });
+    const without = await doctor(url);
+    expect(without.exitCode).toBe(1);
+    expect(without.findings.find(({ check }) => check === 'chat')?.remedy).toBe('give the key with --api-key');
+    const withKey = await doctor(url, ['--api-key', 'secret']);
+    expect(withKey.exitCode).toBe(0);
+    expect(JSON.stringify(withKey)).not.toContain('secret');
+  });
+
+  it('states its budget and keeps its time', async () => {
+    const { url } = await sim();
+    const startMs = performance.now();
+    const { said, of } = await doctor(url, ['--timeout', '1']);
+    expect(said).toMatch(/^Budget: at most 8 generating requests, [\d,]+ prompt tokens, 1 s\n/);
+    expect(of('time')).toMatch(/^warn/);
+    expect(performance.now() - startMs).toBeLessThan(8000);
+  });
+});
