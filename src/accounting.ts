@@ -2,26 +2,200 @@
  * Composes what is learnt from many requests together: assessments of single ones, metrics, windows, SLOs, ceilings,
  * findings, and the admin pages that show them. Decides nothing itself; `app.ts` starts it and gives it records.
  */
+import { type CeilingAccount, createCeilingAccount } from './account/ceiling/ceiling-account.ts';
+import { createEngineAccount, type EngineAccount, type OwnRequest } from './account/findings/engine-account.ts';
+import { windowOf } from './account/slo/goodput-view.ts';
+import { createSloAccount, type SloAccount } from './account/slo/slo-account.ts';
+import type { Config } from './config/config.ts';
+import type { Assessment } from './domain/assessment.ts';
+import type { DecodeStarts } from './domain/decoding.ts';
+import type { EngineScrape } from './domain/engine-reading.ts';
+import type { FleetSnapshot } from './domain/fleet.ts';
 import type { Job } from './domain/job.ts';
 import type { RequestRecord } from './domain/record.ts';
+import { registerCeilingMetrics } from './export/metrics/ceiling-metrics.ts';
+import { registerEngineMetrics } from './export/metrics/engine-metrics.ts';
+import type { RunningRequest } from './export/metrics/live-metrics.ts';
+import { createMeter } from './export/metrics/meter.ts';
 import type { RecordSink } from './export/sinks.ts';
+import { registerTraceMetrics, type TracingStats } from './export/trace/trace-metrics.ts';
 import type { AdminPage } from './http/admin-page.ts';
+import { createMetrics } from './metrics.ts';
+import type { Clock } from './platform/clock.ts';
+import type { Log } from './platform/log.ts';
+
+export interface AccountingDeps {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly fleet: {
+    snapshot(): FleetSnapshot;
+    /** @returns ends the subscription */
+    onChange(listener: (snapshot: FleetSnapshot) => void): () => void;
+    onEngineScrape(listener: (backend: string, scrape: EngineScrape) => void): () => void;
+  };
+  /** Engine places that own requests hold on a backend. */
+  readonly ownSlots: (backend: string) => number;
+  /** Requests under way. */
+  readonly running: () => readonly (OwnRequest & RunningRequest)[];
+  readonly waiting: () => number;
+  /** Records that sinks failed on, by the sink's name. */
+  readonly lost: () => Iterable<readonly [string, number]>;
+  /** For the standard `OTEL_*` variables. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** warmlane's own */
+  readonly version: string;
+  /** What became of spans; absent while tracing is off. */
+  readonly spans?: (() => TracingStats) | undefined;
+}
 
 export interface Accounting {
   /** Notes on a record what the settings and the other requests say of it. Before any sink sees it. */
   assess(record: RequestRecord, job: Job | undefined): void;
+  /** Hears of each stream that begins to decode. */
+  readonly decodes: DecodeStarts;
   /** In the order in which they hear of a record. */
   readonly sinks: Readonly<Record<string, RecordSink>>;
   readonly pages: readonly AdminPage[];
+  /** A timer came so much late: the event loop was held up. */
+  late(ms: number): void;
   /** Stops timers and sends what waits for export, within the flush limit. */
   stop(): Promise<void>;
 }
 
-export function createAccounting(): Accounting {
+/** Series of one metric; what comes past it is counted under `other`. */
+const maxSeries = 2000;
+
+export function createAccounting(deps: AccountingDeps): Accounting {
+  const meter = createMeter({ maxSeries });
+  const { config, clock } = deps;
+  const metrics = createMetrics(config.metrics, {
+    ...deps,
+    meter,
+    secure: config.http.tls !== undefined,
+    models: namedModels(config),
+  });
+  const slo = createSloAccount(config.slo, {
+    aliases: config.classify.modelAliases,
+    startMs: clock.nowMs(),
+    modelLabel: metrics.modelLabel,
+    count: (name, labels, n = 1) => void (meter.counter(name, labels).value += n),
+  });
+  meter.gauge('warmlane.slo.target', () =>
+    [...slo.targets()].map(({ profile, share }) => ({ labels: { profile }, value: share })),
+  );
+  if (deps.spans !== undefined) registerTraceMetrics(meter, deps.spans);
+  const engines = createEngineAccount({
+    clock,
+    log: deps.log,
+    backends: () => deps.fleet.snapshot().backends,
+    running: deps.running,
+    ownSlots: deps.ownSlots,
+  });
+  deps.fleet.onEngineScrape(engines.scraped);
+  const ceiling = createCeilingAccount(config.ceiling, {
+    beganMs: clock.nowMs(),
+    aliases: config.classify.modelAliases,
+    backends: () => deps.fleet.snapshot().backends,
+  });
+  deps.fleet.onEngineScrape((backend, scrape) => {
+    if (scrape.kind === 'read') ceiling.noteEngine(backend, scrape.reading);
+  });
+  registerCeilingMetrics(meter, () => ceiling.minute(clock.nowMs()));
+  const ceilingWatch = watchCeiling(ceiling, deps);
+  registerEngineMetrics(meter, { engines: engines.engines, findings: engines.findings, nowMs: () => clock.nowMs() });
   return {
-    assess() {},
-    sinks: {},
-    pages: [],
-    stop: () => Promise.resolve(),
+    decodes: ceiling.decodes,
+    assess(record, job) {
+      note(record, slo.assess(record, job));
+    },
+    sinks: {
+      ...metrics.sinks,
+      slo: { add: (record) => slo.add(record, clock.nowMs()) },
+      engines,
+      ceiling: { add: (record) => ceiling.add(record, clock.nowMs()) },
+    },
+    pages: [...metrics.pages, sloPage(slo, clock), ...enginePages(engines), ...ceilingPages(ceiling, clock)],
+    late: metrics.late,
+    stop() {
+      engines.stop();
+      ceilingWatch.stop();
+      return metrics.stop();
+    },
+  };
+}
+
+/** Model names that stand in the config: they keep their labels whatever clients ask for. */
+function namedModels({ classify, fleet }: Config): string[] {
+  const aliases = Object.entries(classify.modelAliases).flat();
+  return [...aliases, ...fleet.backends.flatMap(({ models }) => models ?? [])];
+}
+
+/** Adds to what is said of a record. */
+function note(record: RequestRecord, more: Assessment | undefined): void {
+  // Readonly to all who read it later.
+  if (more !== undefined) (record as { assessment?: Assessment }).assessment = { ...record.assessment, ...more };
+}
+
+const ceilingCheckMs = 60_000;
+
+/** Says of each figure that can't be true once, when it begins. */
+function watchCeiling(ceiling: CeilingAccount, { clock, log }: AccountingDeps): { stop(): void } {
+  let timer = clock.timer(ceilingCheckMs, check);
+  function check(): void {
+    for (const { backend, kind, message } of ceiling.newProblems(clock.nowMs()))
+      log.warn('ceiling', { backend, problem: kind, message });
+    timer = clock.timer(ceilingCheckMs, check);
+  }
+  return { stop: () => timer.cancel() };
+}
+
+function ceilingPages(ceiling: CeilingAccount, clock: Clock): AdminPage[] {
+  return [
+    {
+      path: '/ceiling',
+      about: 'what cards and models allow and how near the traffic comes to it: MFU, MBU, prefill rate, wrong config',
+      answer: () => ({ kind: 'json', value: ceiling.ceilingPage(clock.nowMs()) }),
+    },
+    {
+      path: '/concurrency',
+      about: 'what batching does: streams at once → ITL, TPOT, tokens/s, cost; ?window=1, 5 or 60 (minutes), else 60',
+      answer(query) {
+        const minutes = windowOf(query.get('window') ?? '60');
+        if (minutes === undefined)
+          return { kind: 'wrong', message: 'window must be 1, 5 or 60 (minutes)', param: 'window' };
+        return { kind: 'json', value: ceiling.concurrencyPage(clock.nowMs(), minutes * 60_000) };
+      },
+    },
+  ];
+}
+
+function enginePages(engines: EngineAccount): AdminPage[] {
+  return [
+    {
+      path: '/engines',
+      about: "each engine's own metrics beside warmlane's view of it; ?points=1 for every reading of the last hour",
+      answer: (query) => ({ kind: 'json', value: engines.enginesPage(query.get('points') === '1') }),
+    },
+    {
+      path: '/findings',
+      about: 'what is amiss or worth knowing, with evidence: what holds now, and the last 200 that ended',
+      answer: () => ({ kind: 'json', value: engines.findingsPage() }),
+    },
+  ];
+}
+
+function sloPage(slo: SloAccount, clock: Clock): AdminPage {
+  return {
+    path: '/slo',
+    about:
+      'objectives and goodput: attainment, what missed and why, useful tokens; ?window=1, 5 or 60 (minutes), else all',
+    answer(query) {
+      const asked = query.get('window');
+      const minutes = asked === null ? undefined : windowOf(asked);
+      if (asked !== null && minutes === undefined)
+        return { kind: 'wrong', message: 'window must be 1, 5 or 60 (minutes)', param: 'window' };
+      return { kind: 'json', value: slo.page(minutes, clock.nowMs()) };
+    },
   };
 }

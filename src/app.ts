@@ -5,7 +5,7 @@ import { createOwner } from './admit/owner.ts';
 import { shuttingDown } from './admit/refusals.ts';
 import { classify } from './classify/classify.ts';
 import { targetFor } from './classify/edit-body.ts';
-import { wantedKeys } from './classify/wanted-keys.ts';
+import { wantedKeys, wantedKeysWithShape } from './classify/wanted-keys.ts';
 import type { Config } from './config/config.ts';
 import type { FleetSnapshot } from './domain/fleet.ts';
 import type { Job } from './domain/job.ts';
@@ -27,7 +27,9 @@ import { createPipeline, type Pipeline } from './pipeline.ts';
 import { Bag } from './platform/bag.ts';
 import { createByteBudget } from './platform/byte-budget.ts';
 import { type Clock, systemClock } from './platform/clock.ts';
+import type { Fingerprint } from './platform/fingerprint.ts';
 import type { Log } from './platform/log.ts';
+import { ownVersion } from './platform/own-version.ts';
 import { createH1Client } from './platform/upstream/h1-client.ts';
 import type { UpstreamClient } from './platform/upstream/port.ts';
 import { upstreamDefaults } from './platform/upstream/settings.ts';
@@ -37,6 +39,7 @@ import { createTicker } from './relay/ticker.ts';
 import { createTunnels } from './relay/tunnel.ts';
 import { route } from './route/least-load.ts';
 import { createSticky } from './route/sticky.ts';
+import { startTracing } from './tracing.ts';
 
 export interface App {
   readonly data: Listener;
@@ -50,7 +53,15 @@ export interface App {
 }
 
 /** @throws the system's error when a listener's address can't be had */
-export async function startApp(config: Config, deps: { readonly log: Log; readonly clock?: Clock }): Promise<App> {
+export async function startApp(
+  config: Config,
+  deps: {
+    readonly log: Log;
+    readonly clock?: Clock;
+    /** For the standard `OTEL_*` variables; none of them unless given. */
+    readonly env?: Readonly<Record<string, string | undefined>>;
+  },
+): Promise<App> {
   const clock = deps.clock ?? systemClock;
   const { log } = deps;
   const links = new Map(
@@ -82,11 +93,31 @@ export async function startApp(config: Config, deps: { readonly log: Log; readon
     { ...config.export, maxRecords: config.http.maxRecords, maxRecordBytes: config.http.maxRecordBytes },
     { log },
   );
-  const accounting: Accounting = createAccounting();
-  const sinks = createSinks({ records, ...accounting.sinks }, (sink, error) =>
+  const tracing = await startTracing(config.traces, {
+    clock,
+    log,
+    env: deps.env ?? {},
+    secure: config.http.tls !== undefined,
+    backends: config.fleet.backends,
+  });
+  const accounting: Accounting = createAccounting({
+    config,
+    clock,
+    log,
+    fleet,
+    spans: tracing?.stats,
+    ownSlots: (backend) => owner.load(backend).slots,
+    running: () => pipeline.running(),
+    waiting: () => owner.waiting(),
+    lost: () => [...sinks.failures, ['request_log', records.failures] as const],
+    env: deps.env ?? {},
+    version: ownVersion(),
+  });
+  const traces = tracing === undefined ? {} : { traces: tracing.sink };
+  const sinks = createSinks({ records, ...accounting.sinks, ...traces }, (sink, error) =>
     log.error('a record was lost; further ones of this sink are only counted', { sink, error: String(error) }),
   );
-  const lag = createLoopLag(clock);
+  const lag = createLoopLag(clock, accounting.late);
   const link = (backend: string) => {
     const found = links.get(backend);
     if (found === undefined) throw new Error(`no link for backend ${backend}`);
@@ -98,7 +129,7 @@ export async function startApp(config: Config, deps: { readonly log: Log; readon
     settings: { classify: config.classify, relay: config.relay, measure: config.measure },
     receiving: {
       maxBodyBytes: config.http.maxBodyBytes,
-      keys: wantedKeys,
+      keys: config.slo.checks.usable ? wantedKeysWithShape : wantedKeys,
       budget: createByteBudget(config.http.maxHeldBytes),
     },
     fleet,
@@ -108,8 +139,11 @@ export async function startApp(config: Config, deps: { readonly log: Log; readon
     upstream,
     lag,
     prefills: createPrefillLog(),
+    decodes: accounting.decodes,
     sinks,
     assess: accounting.assess,
+    fingerprint: config.slo.checks.retries ? await fingerprint() : undefined,
+    beginTrace: tracing?.begin,
     listModels: createMergedModels({
       sources: config.fleet.backends.map((backend) => ({
         name: backend.name,
@@ -145,7 +179,12 @@ export async function startApp(config: Config, deps: { readonly log: Log; readon
     link,
     settings: config.relay,
     observe(head) {
-      const observer = createObserver(config.measure, { head, lag, wallMs: clock.wallMs() });
+      const observer = createObserver(config.measure, {
+        head,
+        lag,
+        wallMs: clock.wallMs(),
+        trace: tracing?.begin(head),
+      });
       return {
         classified: (job) => observer.classified(job),
         attempt: (attempt) => observer.attempt(attempt),
@@ -225,9 +264,18 @@ export async function startApp(config: Config, deps: { readonly log: Log; readon
       data.closeIdle();
       await within(closed, lastBytesMs);
       kill();
-      await Promise.all([closed, admin.close(), accounting.stop()]);
+      await Promise.all([closed, admin.close(), accounting.stop(), tracing?.stop()]);
     },
   };
+}
+
+/** Loaded only where repeated requests are looked for. */
+async function fingerprint(): Promise<Fingerprint> {
+  const [{ createFingerprint }, { loadXxhash }] = await Promise.all([
+    import('./platform/fingerprint.ts'),
+    import('./platform/xxhash.ts'),
+  ]);
+  return createFingerprint(await loadXxhash());
 }
 
 /** Loaded only when it is chosen: it is the larger part of what a start would load. */

@@ -25,6 +25,8 @@ process.exitCode = await runCli({
   env: process.env,
   out: (text) => void process.stdout.write(text),
   err: errors.write,
+  input: () => process.stdin,
+  terminal: process.stdout.isTTY,
   onSignal(signal, listener) {
     process.on(signal, listener);
     return () => void process.off(signal, listener);

@@ -2,14 +2,18 @@
 import type { Owner } from './admit/owner.ts';
 import type { ReceiveSettings } from './classify/receive.ts';
 import type { ClassifySettings } from './classify/settings.ts';
+import type { DecodeStarts } from './domain/decoding.ts';
 import type { Job } from './domain/job.ts';
 import type { RequestRecord } from './domain/record.ts';
+import type { TraceIds } from './domain/trace.ts';
 import type { Fleet } from './fleet/fleet.ts';
 import type { LoopLag } from './measure/loop-lag.ts';
 import type { PrefillLog } from './measure/prefill-log.ts';
 import type { MeasureSettings } from './measure/settings.ts';
 import type { ByteBudget } from './platform/byte-budget.ts';
+import type { ClientHead } from './platform/client-port.ts';
 import type { Clock } from './platform/clock.ts';
+import type { Fingerprint } from './platform/fingerprint.ts';
 import type { Log } from './platform/log.ts';
 import type { UpstreamClient } from './platform/upstream/port.ts';
 import type { ParsedTarget } from './platform/upstream/target.ts';
@@ -35,7 +39,13 @@ export interface PipelineDeps {
   readonly lag: LoopLag;
   /** Whose prefill a stalled stream waited for. */
   readonly prefills: PrefillLog;
+  /** Counts the streams that decode on each backend. */
+  readonly decodes?: DecodeStarts | undefined;
   readonly sinks: { add(record: RequestRecord): void };
+  /** Where a request stands in its trace; absent while tracing is off. */
+  readonly beginTrace?: ((head: ClientHead) => TraceIds) | undefined;
+  /** Tells repeated requests; absent unless they are looked for. */
+  readonly fingerprint?: Fingerprint | undefined;
   /** Notes on a record what the settings and the other requests say of it, before a sink sees it. */
   readonly assess: (record: RequestRecord, job: Job | undefined) => void;
   /** The merged list of models as JSON text; undefined: there is nothing to merge. Asked with the client's credentials. */

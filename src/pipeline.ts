@@ -15,7 +15,7 @@ import { planEdits, targetFor } from './classify/edit-body.ts';
 import { findEndpoint } from './classify/endpoint-table.ts';
 import { modelAfterFile } from './classify/refusals.ts';
 import { planBody, receive, type Received } from './classify/receive.ts';
-import type { Job } from './domain/job.ts';
+import { isSelfContained, type Job } from './domain/job.ts';
 import type { Phase } from './domain/names.ts';
 import type { RecordMark } from './domain/record.ts';
 import { isRefusal, type Refusal } from './domain/refusal.ts';
@@ -28,7 +28,7 @@ import type { ClientHead, ClientPort, ClientUpload } from './platform/client-por
 import type { RequestBody } from './platform/upstream/port.ts';
 import type { BackendWitness, RelayEnd } from './relay/attempt.ts';
 import { errorBody, errorHeaders } from './relay/error-shape.ts';
-import { marksOfEnd, mayGoOn } from './relay/judge.ts';
+import { faultOfEnd, marksOfEnd, mayGoOn } from './relay/judge.ts';
 import { internalRefusal, killerRefusal, loopRefusal } from './relay/refusals.ts';
 import { Relay } from './relay/relay.ts';
 import { isLoop, upstreamHeaders } from './relay/request-head.ts';
@@ -36,6 +36,7 @@ import { isLoop, upstreamHeaders } from './relay/request-head.ts';
 /** One request under way, as the admin listener shows it. */
 export interface RunningView {
   readonly requestId: string;
+  readonly method: string;
   readonly endpoint: string;
   readonly path: string;
   readonly model?: string;
@@ -119,6 +120,9 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
       if (isRefusal(job)) return refuse(passage, job);
       if (job.modelUnread === true && deps.fleet.snapshot().backends.length > 1)
         return refuse(passage, modelAfterFile());
+      const fingerprint = deps.fingerprint?.(head, received.body);
+      // Nobody else has the job yet: it need not be copied.
+      if (fingerprint !== undefined) Object.assign(job, { fingerprint });
       passage.job = job;
       observer.classified(job);
       const listed = job.endpoint === 'models' ? await listModels(passage) : undefined;
@@ -258,7 +262,8 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
     passage.backend = backend.name;
     passage.phase = 'connecting';
     passage.attempts += 1;
-    observer.attempt({ backend: backend.name, engine: backend.engine, atMs: clock.nowMs() });
+    const start = { backend: backend.name, engine: backend.engine, reason: permit.reason, atMs: clock.nowMs() };
+    const trace = observer.attempt(start);
     return new Promise((resolve) => {
       const relay = new Relay(
         {
@@ -271,6 +276,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
             engine: backend.engine,
             measured: job.measured,
             passConversationId: deps.settings.relay.passConversationId,
+            trace,
             ...(link.apiKey === undefined ? {} : { apiKey: link.apiKey }),
           }),
           body: edits.length === 0 ? received.body : received.edited(edits),
@@ -293,6 +299,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
         },
         (end) => {
           leaveBackend();
+          observer.attemptEnd({ atMs: clock.nowMs(), status: relay.backendStatus, reason: faultOfEnd(end) });
           passage.committed = relay.committed;
           passage.relay = undefined;
           passage.interrupt = undefined;
@@ -387,9 +394,11 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
           head,
           lag: deps.lag,
           prefills: deps.prefills,
+          decodes: deps.decodes,
           coldStarts,
           wallMs: clock.wallMs(),
           endpoint: findEndpoint(head.method, head.target),
+          trace: deps.beginTrace?.(head),
         }),
         job: undefined,
         phase: 'receiving',
@@ -428,15 +437,11 @@ function isResendable(body: RequestBody): boolean {
   return body.kind !== 'stream';
 }
 
-/** Whatever it was begun with, such a request brings its whole text along: any backend can answer it. */
-function isSelfContained({ endpoint, generates }: Job): boolean {
-  return generates && endpoint !== 'responses';
-}
-
 function view(passage: Passage, nowMs: number): RunningView {
   const { head, job, backend, attempts } = passage;
   return {
     requestId: head.requestId,
+    method: head.method,
     endpoint: job?.endpoint ?? 'other',
     path: head.target.split('?', 1)[0] ?? '',
     phase: passage.relay?.phase ?? passage.phase,

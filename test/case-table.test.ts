@@ -9,7 +9,7 @@ import { describe, expect, it } from 'vitest';
 const root = resolve(import.meta.dirname);
 const readme = join(root, 'README.md');
 
-/** Cases of kinds A, B, C, E, F, G, H, I, the shutdown cases of kind O, and what was seen on the real engines. */
+/** Cases of kinds A, B, C, E, F, G, H, I, M, N, the shutdown cases of kind O, and what was seen on the real engines. */
 const wanted = [
   ...ids('C', [2, 3, 4, 6, 8, 9, 10, 11, 12, 14, 15, 17, 19, 20, 22]),
   ...ids('C', [23, 25, 27, 30, 32, 33, 35, 37, 38, 39, 40, 42, 43, 44, 45, 46, 47]),
@@ -19,6 +19,7 @@ const wanted = [
   ...ids('C', [105, 106, 109, 110, 112, 114, 116, 117, 118, 119]),
   ...ids('C', [121, 123, 124, 126, 127, 128]),
   ...ids('C', [129, 131, 132, 133, 134]),
+  ...ids('C', [187, 189, 190, 191, 192, 193, 194, 198, 199, 200]),
   ...ids('C', [201, 202, 203, 204]),
   ...ids(
     'R',

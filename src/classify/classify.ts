@@ -9,6 +9,7 @@ import { isRefusal } from '../domain/refusal.ts';
 import type { JsonScanResult } from '../platform/json-scan.ts';
 import { readJsonString } from '../platform/json-value.ts';
 import type { MultipartFields } from '../platform/multipart-scan.ts';
+import { readAnswerShape } from './answer-shape.ts';
 import { findEndpoint, type Endpoint } from './endpoint-table.ts';
 import { readCounts } from './read-counts.ts';
 import { duplicateKey, routeClosed } from './refusals.ts';
@@ -33,6 +34,7 @@ export interface ClassifyBody {
 }
 
 const maxModelChars = 512;
+const maxProfileChars = 64;
 
 export function classify(head: ClassifyHead, body: ClassifyBody, settings: ClassifySettings): Job | Refusal {
   const found = findEndpoint(head.method, head.target);
@@ -50,6 +52,8 @@ export function classify(head: ClassifyHead, body: ClassifyBody, settings: Class
   const takesUsageAsk = scan !== undefined && (endpoint.format === 'chat' || endpoint.format === 'completions');
   const usage = takesUsageAsk ? readUsageAsk(scan, stream) : { byClient: false };
   if (isRefusal(usage)) return usage;
+  const shape = readAnswerShape(endpoint.reads, scan);
+  const slo = head.header('x-warmlane-slo')?.trim().slice(0, maxProfileChars);
   const stickyKey = readStickyKey({ endpoint, query, scan, conversationHeader: head.header('x-conversation-id') });
 
   return {
@@ -69,6 +73,8 @@ export function classify(head: ClassifyHead, body: ClassifyBody, settings: Class
     ...(stream && takesUsageAsk ? { firstMember: { at: scan.objectStart + 1, empty: scan.empty } } : {}),
     ...(stickyKey === undefined ? {} : { stickyKey }),
     measured: endpoint.measured,
+    ...(slo === undefined || slo === '' ? {} : { slo }),
+    ...(shape === undefined ? {} : { shape }),
   };
 }
 

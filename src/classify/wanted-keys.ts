@@ -33,6 +33,15 @@ export const wantedKeys: ReadonlyMap<string, number> = new Map([
   ['input_ids', placeOnly],
 ]);
 
+/** Beside them what says that an answer must be JSON; scanned for only where answers are checked. */
+export const wantedKeysWithShape: ReadonlyMap<string, number> = new Map([
+  ...wantedKeys,
+  ['tools', placeOnly],
+  ['functions', placeOnly],
+  ['response_format', objectBytes],
+  ['text', objectBytes],
+]);
+
 const generation = ['model', 'stream', 'n', 'n_cmpl', 'max_tokens', 'max_completion_tokens', 'n_predict'] as const;
 
 const keysByReading: Readonly<Record<BodyReading, ReadonlySet<string>>> = {

@@ -12,6 +12,12 @@ export const commands = {
   check: 'Check the configuration and name every problem; nothing is started.',
 } as const;
 
+/** Commands with flags of their own; each reads its arguments itself and has its own `--help`. */
+export const separateCommands = {
+  report: 'Read request logs and print the whole account, or compare two. Has flags of its own.',
+  doctor: 'Examine an endpoint from outside; with --cache, how its prompt cache behaves. Has flags of its own.',
+} as const;
+
 export interface FlagInfo {
   readonly type: 'string' | 'boolean';
   readonly short?: string;
@@ -170,7 +176,10 @@ function unknownFlag(rawName: string): string {
 
 function unknownCommand(word: string): string {
   if (/^https?:\/\//.test(word)) return `a URL stands alone; write --backend before it`;
-  const near = nearest(word, [...Object.keys(commands), 'help']);
-  const hint = near === undefined ? `commands are ${Object.keys(commands).join(', ')}` : `did you mean "${near}"?`;
+  const near = nearest(word, [...Object.keys(commands), ...Object.keys(separateCommands), 'help']);
+  const hint =
+    near === undefined
+      ? `commands are ${[...Object.keys(commands), ...Object.keys(separateCommands)].join(', ')}`
+      : `did you mean "${near}"?`;
   return `unknown command ${JSON.stringify(word)}; ${hint}`;
 }

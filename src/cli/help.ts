@@ -1,13 +1,15 @@
 /**
  * The help text, made of the same tables that the command line is parsed with.
  */
-import { commands, type FlagInfo, flags } from './args.ts';
+import { commands, type FlagInfo, flags, separateCommands } from './args.ts';
 
 const examples: readonly (readonly [string, string])[] = [
   ['warmlane', 'what answers at a usual place on this machine, else the demo'],
   ['warmlane --backend http://127.0.0.1:8000', 'one model server, no file'],
   ['warmlane --config warmlane.yaml', 'everything from a file'],
   ['warmlane check --config warmlane.yaml', 'is that file right?'],
+  ['warmlane report --since 24h warmlane.log*', 'times, failures, tokens, cache hits, SLOs of the last day'],
+  ['warmlane doctor http://127.0.0.1:8000', 'does it stream, stop when told to, cache? (--cache)'],
 ];
 
 export function helpText(version: string): string {
@@ -17,7 +19,7 @@ export function helpText(version: string): string {
     'Usage: warmlane [command] [flags]',
     '',
     'Commands',
-    ...aligned(Object.entries(commands)),
+    ...aligned(Object.entries({ ...commands, ...separateCommands })),
     '',
     'Flags',
     ...aligned(Object.entries<FlagInfo>(flags).map(([name, info]) => [flagForm(name, info), info.says])),
@@ -38,7 +40,7 @@ export function helpText(version: string): string {
   return lines.join('\n');
 }
 
-function flagForm(name: string, { short, value }: FlagInfo): string {
+export function flagForm(name: string, { short, value }: FlagInfo): string {
   const head = short === undefined ? '    ' : `-${short}, `;
   return `${head}--${name}${value === undefined ? '' : ` ${value}`}`;
 }
@@ -48,7 +50,7 @@ function variableNote(name: string): string {
   return name === 'demo' ? ' when 1 or true' : '';
 }
 
-function aligned(rows: readonly (readonly [string, string])[]): readonly string[] {
+export function aligned(rows: readonly (readonly [string, string])[]): readonly string[] {
   const width = Math.max(...rows.map(([left]) => left.length));
   return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`);
 }

@@ -10,6 +10,10 @@ export interface Process {
   readonly onSignal: (signal: 'SIGTERM' | 'SIGINT', listener: () => void) => () => void;
   /** An error that nothing caught: always a bug of ours. */
   readonly onUncaught: (listener: (error: unknown) => void) => void;
+  /** What comes on stdin; absent: nothing. */
+  readonly input?: () => AsyncIterable<Uint8Array>;
+  /** Results go to a terminal, not to a pipe or a file. */
+  readonly terminal?: boolean;
   /** Ends the process at once. */
   readonly exit: (code: number) => void;
 }

@@ -2,12 +2,19 @@
 import { readFileSync } from 'node:fs';
 import { parseArguments } from './args.ts';
 import { runCheck } from './check.ts';
+import { runDoctor } from './doctor/run-doctor.ts';
 import { helpText } from './help.ts';
 import type { Process } from './process.ts';
 import { serve } from './serve.ts';
 
 /** @returns the exit code: 0 well, 1 failed, 2 wrong use */
 export async function runCli(process: Process): Promise<number> {
+  if (process.argv[0] === 'report') {
+    // Loaded only when it is asked for: serving needs none of it.
+    const { runReport } = await import('./report.ts');
+    return runReport(process.argv.slice(1), process, Date.now());
+  }
+  if (process.argv[0] === 'doctor') return runDoctor(process);
   const args = parseArguments(process.argv);
   switch (args.kind) {
     case 'help':

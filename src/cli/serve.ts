@@ -36,7 +36,7 @@ export async function serve(request: LoadRequest, process: Process): Promise<num
   }
   let app: App;
   try {
-    app = await startApp(config, { log });
+    app = await startApp(config, { log, env: process.env });
   } catch (error) {
     process.err(`warmlane: ${listenProblem(error)}\n`);
     await demo?.close();
@@ -60,7 +60,7 @@ export async function serve(request: LoadRequest, process: Process): Promise<num
     demo?.startTraffic(urls.data);
   }
   await signals.asked;
-  return stopped({ app, demo, log });
+  return stopped({ app, demo, log }, process.exit);
 }
 
 function logsRequests({ export: { requestLog }, log: { level } }: Config): boolean {
@@ -135,8 +135,14 @@ function listenForSignals(process: Process, log: Log): Signals {
   };
 }
 
+/** After everything is closed and written. */
+const lastMs = 250;
+
 /** Lets streams end, then closes all. @returns the exit code */
-async function stopped({ app, demo, log }: { app: App; demo: Demo | undefined; log: Log }): Promise<number> {
+async function stopped(
+  { app, demo, log }: { app: App; demo: Demo | undefined; log: Log },
+  exit: Process['exit'],
+): Promise<number> {
   try {
     demo?.stopTraffic();
     await app.stop();
@@ -146,6 +152,8 @@ async function stopped({ app, demo, log }: { app: App; demo: Demo | undefined; l
     return 1;
   }
   log.info('stopped');
+  // An exporter whose collector is away would keep the process for as long as it tries again (C199).
+  setTimeout(() => exit(0), lastMs).unref();
   return 0;
 }
 

@@ -7,6 +7,7 @@ import * as v from 'valibot';
 import type { Engine } from '../domain/names.ts';
 import { hostPort, isServerName, parseBackendUrl } from './address.ts';
 import * as field from './field.ts';
+import { hardware } from './hardware-schema.ts';
 
 const engines = ['vllm', 'llama-server', 'sglang', 'tgi', 'ollama', 'openai'] as const satisfies readonly Engine[];
 
@@ -51,6 +52,7 @@ const backend = v.pipe(
         ),
       ),
       tls: v.exactOptional(backendTls),
+      hardware: v.exactOptional(hardware),
     },
     'One model server.',
     textInItsPlace,
@@ -68,7 +70,7 @@ const backend = v.pipe(
 /** Never the text itself: it may hold a key. */
 function textInItsPlace(found: unknown): string | undefined {
   if (typeof found !== 'string') return undefined;
-  const key = /^(url|name|engine|models|maxInFlight|apiKey|tls):\S/.exec(found)?.[1];
+  const key = /^(url|name|engine|models|maxInFlight|apiKey|tls|hardware):\S/.exec(found)?.[1];
   if (key !== undefined) return `a blank is missing after ${key}:`;
   return /^https?:\/\//i.test(found) ? 'write - url: http://…' : undefined;
 }

@@ -28,6 +28,8 @@ export const variables = {
 } as const;
 
 const known: ReadonlySet<string> = new Set(Object.values(variables));
+/** Read by `warmlane doctor`; says nothing to a server. */
+const doctorsKey = 'WARMLANE_DOCTOR_API_KEY';
 
 export interface EnvironmentFlags {
   readonly flags: ConfigFlags;
@@ -38,7 +40,8 @@ export interface EnvironmentFlags {
 export function readEnvironment(env: Environment, named: ReadonlySet<string>): EnvironmentFlags {
   const problems: { path: string; message: string }[] = [];
   for (const name of Object.keys(env).toSorted()) {
-    if (!name.startsWith('WARMLANE_') || known.has(name) || named.has(name) || isServiceLink(name, env[name])) continue;
+    if (!name.startsWith('WARMLANE_') || known.has(name) || name === doctorsKey) continue;
+    if (named.has(name) || isServiceLink(name, env[name])) continue;
     const near = nearest(name, known);
     const hint = near === undefined ? `known are ${[...known].join(', ')}` : `did you mean ${near}?`;
     problems.push({ path: name, message: `unknown variable; ${hint}` });

@@ -49,6 +49,12 @@ export function share(says: string) {
   return v.pipe(v.number(message), v.gtValue(0, message), v.maxValue(1, message), v.description(says));
 }
 
+/** Any number above 0. */
+export function positive(unit: string, max: number, says: string) {
+  const message = `must be a number of ${unit} above 0 and up to ${max}`;
+  return v.pipe(v.number(message), v.gtValue(0, message), v.maxValue(max, message), v.description(says));
+}
+
 export function flag(says: string) {
   return v.pipe(v.boolean('must be true or false'), v.description(says));
 }

@@ -15,6 +15,7 @@ import { readPemFiles } from './pem.ts';
 import { type ConfigProblem, inOrder, isSecret, type KeyPath, pathText } from './problem.ts';
 import { type Environment, namesIn, resolveReferences } from './reference.ts';
 import { configFileSchema } from './schema.ts';
+import { readShapeFiles } from './shape-files.ts';
 import { readSource, type Source } from './source.ts';
 
 export interface LoadRequest {
@@ -60,14 +61,21 @@ export function loadConfig(request: LoadRequest): LoadResult {
     if (!unset.has(pathText(path))) place(path, sentence(issue, path, resolved.touched));
   }
   const pem = readPemFiles(prepared.value, file === undefined ? '.' : dirname(resolve(file)));
-  for (const { path, message } of pem.problems) if (!unset.has(pathText(path))) place(path, message);
+  const shapeFiles = readShapeFiles(prepared.value, file === undefined ? '.' : dirname(resolve(file)));
+  for (const { path, message } of [...pem.problems, ...shapeFiles.problems])
+    if (!unset.has(pathText(path))) place(path, message);
 
   const contradiction = demoAndBackends(request.flags, environment.flags);
   if (contradiction !== undefined) problems.push(contradiction);
 
   if (problems.length > 0 || !checked.success) return { ok: false, problems: inOrder(problems) };
   const demo = request.flags.demo ?? environment.flags.demo ?? false;
-  return { ok: true, config: buildConfig(checked.output, pem.texts), demo, ...(file === undefined ? {} : { file }) };
+  return {
+    ok: true,
+    config: buildConfig(checked.output, pem.texts, shapeFiles.values),
+    demo,
+    ...(file === undefined ? {} : { file }),
+  };
 }
 
 /** A file's backends give way to the demo; two words of one command line can't. */

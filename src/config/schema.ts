@@ -10,7 +10,10 @@ import type { LogFormat, LogLevel } from '../platform/log.ts';
 import { isOwnAddress } from './address.ts';
 import { backends, modelName } from './backend-schema.ts';
 import * as field from './field.ts';
+import { shapes } from './hardware-schema.ts';
 import { clients, deadlines, measure, queue, stream } from './limits-schema.ts';
+import { slo } from './slo-schema.ts';
+import { telemetry } from './telemetry-schema.ts';
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -56,8 +59,9 @@ export const configFileSchema = v.pipe(
               ),
               {},
             ),
+            shapes: v.nullish(shapes, []),
           },
-          'Model names.',
+          'Model names, and what is known of models.',
         ),
         {},
       ),
@@ -130,6 +134,10 @@ export const configFileSchema = v.pipe(
               1000,
             ),
             timeoutMs: v.optional(field.milliseconds(100, 'Longest wait for the answer to a probe.'), 2000),
+            engineMetrics: v.optional(
+              field.flag("Read the engines' own /metrics with the probes, for /engines and /findings."),
+              true,
+            ),
           },
           'How backends are watched.',
         ),
@@ -155,6 +163,8 @@ export const configFileSchema = v.pipe(
         {},
       ),
       measure: v.nullish(measure, {}),
+      slo: v.nullish(slo, {}),
+      telemetry: v.nullish(telemetry, {}),
       log: v.nullish(
         field.section(
           {

@@ -3,15 +3,21 @@ import type { Phase } from './names.ts';
 
 export type SloBound = 'ttft' | 'ttfa' | 'itl' | 'tpot' | 'e2e';
 
+/**
+ * Where a request's time went. `engine_queue`: waiting in the engine, where that can be told from its prefill; else it is in
+ * `prefill`. `stalled`: another request's prefill held the stream up. `failed_attempts`: backends that failed before this one.
+ */
+export type SloPhase = Phase | 'failed_attempts' | 'engine_queue' | 'prefill' | 'decode' | 'stalled';
+
 /** One bound of a profile that a request broke. */
 export interface SloBreach {
   readonly bound: SloBound;
   /** ms; for `itl` the gap that the profile allows */
   readonly limitMs: number;
-  /** ms; for `itl` the largest gap */
+  /** ms; for `itl` the largest gap; of a request that was left or failed: what it had waited by then */
   readonly valueMs: number;
-  /** where most of the excess was spent */
-  readonly phase: Phase | 'prefill' | 'decode' | 'stalled';
+  /** where most of the excess was spent: the phase that took the largest part of the time that the bound measures */
+  readonly phase: SloPhase;
   /** for `itl`: share of the gaps within the limit */
   readonly shareWithin?: number;
 }
@@ -29,11 +35,11 @@ export interface SloVerdict {
 export type UselessReason = 'tool_arguments' | 'response_format' | 'cut_by_length';
 
 export interface Assessment {
-  /** absent when no profile applies */
+  /** absent when no profile applies, or the request can't be judged by it */
   readonly slo?: SloVerdict;
   /** absent when checks are off or nothing could be checked; an empty list: usable */
   readonly useless?: readonly UselessReason[];
-  /** the same request came from the same client a short while before, and failed or was left */
+  /** the same request came from the same client a short while before, and failed, was left or was useless */
   readonly retry?: true;
   /** mean number of streams that decoded on the backend while this one did, itself included */
   readonly decodeConcurrency?: number;

@@ -17,6 +17,14 @@ export type BackendHealth =
   /** answers 401/403 to probes: key missing or wrong in the config */
   | 'auth';
 
+/** What an engine says of the size of its one model. */
+export interface ModelSize {
+  /** All parameters. */
+  readonly params?: number;
+  /** Of all tensors. */
+  readonly weightBytes?: number;
+}
+
 export interface BackendView {
   /** Stable short name, from the config or host:port. Unique. */
   readonly name: string;
@@ -43,6 +51,8 @@ export interface BackendView {
   readonly blockTokens?: number;
   /** KV cache in tokens, of all its engines together, if known. */
   readonly kvTokens?: number;
+  /** Size of its one model, if it says (llama-server). */
+  readonly modelSize?: ModelSize;
   /** Requests that the engine says it runs at once, where that isn't slots; for people only. */
   readonly maxSequences?: number;
   /** Things missing there that cost the user something, each with its remedy. */

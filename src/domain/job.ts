@@ -21,6 +21,14 @@ export interface UsageAsk {
   readonly unstated?: true;
 }
 
+/** What an answer must be to be of use; present when a request asked for it and such checks are on. */
+export interface AnswerShape {
+  /** Tools were offered: the arguments of calls must be JSON. */
+  readonly tools?: true;
+  /** The answer must be JSON (`response_format`). */
+  readonly json?: true;
+}
+
 export interface Job {
   readonly requestId: string;
   readonly endpoint: EndpointKind;
@@ -55,4 +63,14 @@ export interface Job {
   readonly stickyKey?: string;
   /** The answer is to be read for tokens and counts, so `Accept-Encoding` is withheld upstream. */
   readonly measured: boolean;
+  /** Profile that the request's header names (`X-Warmlane-Slo`), whether there is one or not. At most 64 characters. */
+  readonly slo?: string;
+  readonly shape?: AnswerShape;
+  /** The same for the same request of the same client; absent unless repetitions are looked for. For comparing only, never shown. */
+  readonly fingerprint?: string;
+}
+
+/** Whatever it was begun with, such a request brings its whole text along: any backend can answer it. */
+export function isSelfContained({ endpoint, generates }: Job): boolean {
+  return generates && endpoint !== 'responses';
 }

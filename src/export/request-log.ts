@@ -1,6 +1,7 @@
 /** One request as the fields of a log line: the record without its stamps. Never a prompt, an answer or a key. */
 import type { RequestRecord } from '../domain/record.ts';
 import type { LogFields } from '../platform/log.ts';
+import { reportFields } from './report-fields.ts';
 
 /** Milliseconds are given to the microsecond, rates to a tenth. */
 export function logFields(record: RequestRecord): LogFields {
@@ -50,6 +51,7 @@ export function logFields(record: RequestRecord): LogFields {
     responseBytes: record.responseBytes,
     events: record.events,
     marks: record.marks.length > 0 ? record.marks : undefined,
+    ...reportFields(record),
   };
 }
 

@@ -34,6 +34,7 @@ export function viewOf(settings: BackendSettings, input: ViewInput): BackendView
     ...(facts?.contextTokens === undefined ? {} : { contextTokens: facts.contextTokens }),
     ...(facts?.blockTokens === undefined ? {} : { blockTokens: facts.blockTokens }),
     ...(facts?.kvTokens === undefined ? {} : { kvTokens: facts.kvTokens }),
+    ...(facts?.modelSize === undefined ? {} : { modelSize: facts.modelSize }),
     ...(facts?.maxSequences === undefined ? {} : { maxSequences: facts.maxSequences }),
     advice: Object.freeze(advice),
   });

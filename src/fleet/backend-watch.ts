@@ -2,12 +2,14 @@
  * Looks after one backend: runs its rounds of probes one after another, takes in what traffic shows, and keeps its view.
  * The rules are elsewhere (`health.ts`, `probe-schedule.ts`, `ghosts.ts`); here they are joined to timers and sockets.
  */
+import type { EngineScrape } from '../domain/engine-reading.ts';
 import type { BackendView } from '../domain/fleet.ts';
 import type { Clock, Timer } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
 import { viewOf } from './backend-view.ts';
 import { boundedAsk } from './detect.ts';
-import type { BackendFacts } from './facts.ts';
+import { askOnce, createEngineScraper } from './engine-metrics/scraper.ts';
+import type { Ask, BackendFacts } from './facts.ts';
 import { createGhosts } from './ghosts.ts';
 import { initialHealth, nextHealth, type FleetSignal, type HealthEvent, type HealthState } from './health.ts';
 import type { ProbeFetch } from './probe-port.ts';
@@ -36,6 +38,8 @@ export interface WatchDeps {
   readonly changed: () => void;
   /** The port refuses: told at the first refusal, and at each later one while a stream there is silent. */
   readonly refused: () => void;
+  /** The engine's own metrics were read, or it became clear that they can't be. */
+  readonly scraped: (scrape: EngineScrape) => void;
 }
 
 export interface BackendWatch {
@@ -59,6 +63,7 @@ const cachedMissingAnswers = 3;
 export function createBackendWatch(settings: BackendSettings, fleet: FleetSettings, deps: WatchDeps): BackendWatch {
   const { clock, log } = deps;
   const ghosts = createGhosts();
+  const scraper = createEngineScraper(fleet);
   const stopping = new AbortController();
   let health = initialHealth(clock.nowMs());
   let facts: BackendFacts | undefined;
@@ -123,7 +128,7 @@ export function createBackendWatch(settings: BackendSettings, fleet: FleetSettin
   async function probe(): Promise<void> {
     const startedMs = clock.nowMs();
     const busy = isBusy();
-    const ask = boundedAsk(deps.fetch, clock, { timeoutMs: fleet.probeTimeoutMs, signal: stopping.signal });
+    const ask = askOnce(boundedAsk(deps.fetch, clock, { timeoutMs: fleet.probeTimeoutMs, signal: stopping.signal }));
     const result = await runRound(ask, {
       health,
       facts,
@@ -131,7 +136,17 @@ export function createBackendWatch(settings: BackendSettings, fleet: FleetSettin
       wantsSlots: ghosts.count() > 0 && startedMs >= ghosts.youngestMs() + slotsSettleMs,
       configured: settings.engine,
     });
-    if (!stopping.signal.aborted) takeIn(result, { startedMs, busy: busy || isBusy() });
+    if (stopping.signal.aborted) return;
+    takeIn(result, { startedMs, busy: busy || isBusy() });
+    if (result.outcome.kind === 'ok' && health.health === 'up') await scrape(ask);
+  }
+
+  /** Behind what the round is for, and of no weight for health. */
+  async function scrape(ask: Ask): Promise<void> {
+    const { engine } = view;
+    const ownSlots = () => deps.ownLoad().slots;
+    const found = await scraper.scrape(ask, { engine, nowMs: clock.nowMs(), held: () => holds > 0, ownSlots });
+    if (found !== undefined && !stopping.signal.aborted) deps.scraped(found);
   }
 
   /** Something of ours is there, or may still be. */
@@ -172,6 +187,7 @@ export function createBackendWatch(settings: BackendSettings, fleet: FleetSettin
   /** What was learned of a process that is gone holds for its successor no more. */
   function forgetProcess(): void {
     ghosts.clear();
+    scraper.forget();
     threadsFull = false;
     answersWithoutCached = 0;
     armGhosts();
@@ -222,6 +238,7 @@ export function createBackendWatch(settings: BackendSettings, fleet: FleetSettin
     report(signal) {
       const before = health;
       if (signal.kind === 'changed') outdatedMs = clock.nowMs();
+      if (signal.kind === 'answered' && signal.generates) scraper.used();
       if (signal.kind === 'answered' && signal.generates && ghosts.count() > 0) {
         ghosts.answered(signal.sentMs, facts?.slots);
         publish();

@@ -1,6 +1,7 @@
 /**
  * What one backend said of itself, and what one list of models says. Plain values; the readers in `engines/` fill them.
  */
+import type { ModelSize } from '../domain/fleet.ts';
 import type { Engine } from '../domain/names.ts';
 import { asObject, countOf, listOf, objectIn, textOf, type JsonObject } from './json-fields.ts';
 import { isFailure, type ProbeResult } from './probe-port.ts';
@@ -17,6 +18,8 @@ export interface BackendFacts {
   readonly blockTokens?: number;
   /** KV cache of all its engines together. */
   readonly kvTokens?: number;
+  /** What llama-server says of the size of its model. */
+  readonly modelSize?: ModelSize;
   /** Requests that the engine says it runs at once, where it isn't slots. */
   readonly maxSequences?: number;
   /** llama-server without a model of its own, which starts one server per model. */
@@ -44,6 +47,8 @@ export interface ModelList {
   /** `owned_by` of the first model. */
   readonly owner?: string;
   readonly contextTokens?: number;
+  /** Of the first model that has a size: llama-server's only one. */
+  readonly modelSize?: ModelSize;
 }
 
 /** Reads `GET /v1/models`; undefined when the answer is no list of models. */
@@ -59,10 +64,24 @@ export function readModelList(result: ProbeResult): ModelList | undefined {
   const owner = textOf(entries[0], 'owned_by');
   // LoRA entries have no length of their own, so the first that states one speaks for the server.
   const contextTokens = entries.map(contextOf).find((tokens) => tokens !== undefined);
+  const modelSize = entries.map(sizeOf).find((size) => size !== undefined);
   return {
     ids: [...ids],
     ...(owner === undefined ? {} : { owner }),
     ...(contextTokens === undefined ? {} : { contextTokens }),
+    ...(modelSize === undefined ? {} : { modelSize }),
+  };
+}
+
+/** llama-server: `meta.n_params`, and `meta.size`, the bytes of all tensors. */
+function sizeOf(entry: JsonObject | undefined): ModelSize | undefined {
+  const meta = asObject(entry?.['meta']);
+  const params = countOf(meta, 'n_params');
+  const weightBytes = countOf(meta, 'size');
+  if (params === undefined && weightBytes === undefined) return undefined;
+  return {
+    ...(params === undefined ? {} : { params }),
+    ...(weightBytes === undefined ? {} : { weightBytes }),
   };
 }
 

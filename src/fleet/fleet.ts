@@ -2,6 +2,7 @@
  * What is known of all backends: the one place where probes and the traffic's own signs come together, and the one form,
  * an immutable snapshot, in which the rest of the program sees it. Chooses nothing and sends no request of a client.
  */
+import type { EngineScrape } from '../domain/engine-reading.ts';
 import type { FleetSnapshot } from '../domain/fleet.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
@@ -36,6 +37,8 @@ export interface Fleet {
    * and again at each refusal while `watchQuiet` is on.
    */
   onRefused(listener: (backend: string) => void): () => void;
+  /** An engine's own metrics, as often as they are read; or once why there are none. @returns ends the subscription */
+  onEngineScrape(listener: (backend: string, scrape: EngineScrape) => void): () => void;
   /** A stream there has been silent for a second: ask about once a second, until the returned function is called. */
   watchQuiet(backend: string): () => void;
   /** An abort is pending there: a round that falls due waits for the returned function to be called, ten seconds at most (R13). */
@@ -49,6 +52,7 @@ export function createFleet(settings: FleetSettings, deps: FleetDeps): Fleet {
   const watches = new Map<string, BackendWatch>();
   const changeListeners = new Set<(snapshot: FleetSnapshot) => void>();
   const refusedListeners = new Set<(backend: string) => void>();
+  const scrapeListeners = new Set<(backend: string, scrape: EngineScrape) => void>();
   let cached: FleetSnapshot | undefined;
 
   function snapshot(): FleetSnapshot {
@@ -72,6 +76,9 @@ export function createFleet(settings: FleetSettings, deps: FleetDeps): Fleet {
       refused() {
         for (const listener of refusedListeners) listener(backend.name);
       },
+      scraped(scrape) {
+        for (const listener of scrapeListeners) listener(backend.name, scrape);
+      },
     });
     watches.set(backend.name, watch);
   }
@@ -88,6 +95,7 @@ export function createFleet(settings: FleetSettings, deps: FleetDeps): Fleet {
     noteAnswer: (backend, shape) => watches.get(backend)?.noteAnswer(shape),
     onChange: (listener) => subscribe(changeListeners, listener),
     onRefused: (listener) => subscribe(refusedListeners, listener),
+    onEngineScrape: (listener) => subscribe(scrapeListeners, listener),
     watchQuiet: (backend) => watches.get(backend)?.watchQuiet() ?? nothing,
     holdProbes: (backend) => watches.get(backend)?.holdProbes() ?? nothing,
     ghost: (backend, slots) => watches.get(backend)?.ghost(slots),

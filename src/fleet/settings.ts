@@ -33,4 +33,6 @@ export interface FleetSettings {
   /** Pause between two probes of one that is down, loading or silent. */
   readonly probeDownIntervalMs: number;
   readonly probeTimeoutMs: number;
+  /** Read the engines' own `/metrics` with the probes. */
+  readonly engineMetrics: boolean;
 }

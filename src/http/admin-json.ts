@@ -32,8 +32,10 @@ export async function* recordJson(record: RequestRecord): AsyncGenerator<string,
 }
 
 async function* pieces(record: RequestRecord): AsyncGenerator<string, void> {
-  const { stamps, ...rest } = record;
-  const text = plainJson(rest);
+  const { stamps, itl, ...rest } = record;
+  const plain = plainJson(rest);
+  // In seconds, not in milliseconds: rounded like the rest, it would lose what it holds.
+  const text = itl === undefined ? plain : `${plain.slice(0, -1)},"itl":${JSON.stringify(itl)}}`;
   if (stamps === undefined) {
     yield text;
     return;

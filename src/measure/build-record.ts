@@ -5,8 +5,10 @@
 import type { Job } from '../domain/job.ts';
 import type { Engine, Outcome, Phase } from '../domain/names.ts';
 import type { PrefillStall, RecordMark, RequestRecord, Timeline } from '../domain/record.ts';
+import type { AttemptRecord } from '../domain/trace.ts';
 import type { AttemptSums } from './attempt.ts';
 import { takeFigures } from './figures.ts';
+import { itlSketch } from './itl.ts';
 import type { ObserverStart } from './observer.ts';
 import { takeTpot } from './tpot.ts';
 import { warmthOf } from './warmth.ts';
@@ -45,6 +47,11 @@ export interface Gathered {
   readonly prefixHitShare: number;
   /** The backend had generated nothing since it was seen loading or down. */
   readonly coldStart: boolean;
+  /** Mean number of sequences that decoded there meanwhile. */
+  readonly decodeConcurrency: number | undefined;
+  readonly routeReason: string | undefined;
+  /** Absent while tracing is off. */
+  readonly attemptLog: readonly AttemptRecord[] | undefined;
 }
 
 export function buildRecord(gathered: Gathered, ending: Ending): RequestRecord {
@@ -106,7 +113,7 @@ type Writable<T> = { -readonly [key in keyof T]: T[key] };
  * V8, dear to make, to keep and to collect.
  */
 function addOptional(record: Writable<RequestRecord>, gathered: Gathered, ending: Ending): void {
-  const { job, backend, engine, requestBytes, sums } = gathered;
+  const { start, job, backend, engine, requestBytes, sums, routeReason, attemptLog } = gathered;
   if (job?.model !== undefined) record.model = job.model;
   if (sums.responseModel !== undefined) record.responseModel = sums.responseModel;
   if (backend !== undefined) record.backend = backend;
@@ -115,7 +122,16 @@ function addOptional(record: Writable<RequestRecord>, gathered: Gathered, ending
   if (ending.outcome !== 'ok' && ending.phase !== undefined) record.phase = ending.phase;
   if (ending.status !== undefined) record.status = ending.status;
   if (requestBytes !== undefined) record.requestBytes = requestBytes;
-  if (sums.stamps !== undefined) record.stamps = sums.stamps;
+  if (sums.stamps !== undefined) {
+    record.stamps = sums.stamps;
+    const itl = itlSketch(sums.stamps);
+    if (itl !== undefined) record.itl = itl;
+  }
+  const { decodeConcurrency } = gathered;
+  if (decodeConcurrency !== undefined) record.assessment = { decodeConcurrency };
+  if (routeReason !== undefined) record.routeReason = routeReason;
+  if (start.trace !== undefined) record.trace = start.trace;
+  if (attemptLog !== undefined) record.attemptLog = attemptLog;
 }
 
 /** Nothing came of it: no head, or the head of a stream and no byte after it. */

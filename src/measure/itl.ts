@@ -1,8 +1,10 @@
 /**
  * Inter-token latency: the gaps between consecutive token events of one choice. The first token is no sample (C027), gaps
- * never run across choices (C039), and events of one read have gaps of 0, marked as coalesced (C046). Pure.
+ * never run across choices (C039), and events of one read have gaps of 0, marked as coalesced (C046).
  */
 import type { TokenStamps } from '../domain/record.ts';
+import type { SketchData } from '../domain/sketch.ts';
+import { Sketch } from '../platform/sketch.ts';
 
 /**
  * Calls `sample` for each gap in the order of its later event: n token events of one choice give n − 1 gaps.
@@ -29,4 +31,18 @@ export function itlSamplesMs(stamps: TokenStamps | undefined): number[] {
   const samples: number[] = [];
   if (stamps !== undefined) forEachGap(stamps, (gapMs) => samples.push(gapMs));
   return samples;
+}
+
+/** Used by one record after the other: its room is dear to make anew. */
+const scratch = new Sketch();
+
+/** The distribution of a record's gaps, in seconds; undefined without a gap. */
+export function itlSketch(stamps: TokenStamps): SketchData | undefined {
+  scratch.clear();
+  forEachGap(stamps, addGap);
+  return scratch.count === 0 ? undefined : scratch.data();
+}
+
+function addGap(gapMs: number): void {
+  scratch.add(gapMs / 1000);
 }

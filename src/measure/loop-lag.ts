@@ -15,7 +15,8 @@ export interface LoopLag {
   stop(): void;
 }
 
-export function createLoopLag(clock: Clock): LoopLag {
+/** @param late told at each look how much late it came, ms */
+export function createLoopLag(clock: Clock, late?: (ms: number) => void): LoopLag {
   let lookedMs = clock.nowMs();
   let lagEndMs: number | undefined;
   let timer: Timer | undefined;
@@ -27,7 +28,9 @@ export function createLoopLag(clock: Clock): LoopLag {
   }
 
   function tick(): void {
+    const beforeMs = lookedMs;
     lookedMs = look();
+    late?.(Math.max(0, lookedMs - beforeMs - lagTickMs));
     timer = clock.timer(lagTickMs, tick);
   }
 

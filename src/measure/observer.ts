@@ -4,16 +4,21 @@
  * Where it stands: given to the relay as its tap. `attempt.ts` books events, `build-record.ts` does the sums at the end.
  */
 import type { Job } from '../domain/job.ts';
+import type { Decoding, DecodeStarts } from '../domain/decoding.ts';
 import type { EndpointKind, Engine, StreamFormat } from '../domain/names.ts';
 import type { RequestRecord, Timeline, TimelineMark } from '../domain/record.ts';
 import type { StreamTap } from '../domain/tap.ts';
+import type { TraceHeaders, TraceIds } from '../domain/trace.ts';
 import { Attempt } from './attempt.ts';
+import { type AttemptEnd, AttemptLog, type AttemptStart } from './attempt-log.ts';
 import { buildRecord, type Ending } from './build-record.ts';
 import type { ColdStarts } from './cold-starts.ts';
 import { compact } from './dialect/facts.ts';
 import type { LoopLag } from './loop-lag.ts';
 import type { PrefillLog } from './prefill-log.ts';
 import type { MeasureSettings } from './settings.ts';
+import { createUsableText, noteUsable } from './usable.ts';
+import type { UsableText } from './usable-text.ts';
 
 export interface ObserverStart {
   readonly head: {
@@ -27,18 +32,27 @@ export interface ObserverStart {
   readonly wallMs: number;
   readonly lag?: Pick<LoopLag, 'laggedSince'>;
   readonly prefills?: PrefillLog;
+  /** Hears when the answer begins to decode, and when it ends. */
+  readonly decodes?: DecodeStarts | undefined;
   /** Hears when a generating request that began on a cold backend has ended well. */
   readonly coldStarts?: Pick<ColdStarts, 'isCold' | 'warmed'>;
   /** Known before the body is read; `classified` replaces it. */
   readonly endpoint?: { readonly kind: EndpointKind; readonly format: StreamFormat };
+  /** Where the request stands in a trace; absent while tracing is off. */
+  readonly trace?: TraceIds | undefined;
 }
 
 export interface Observer extends StreamTap {
   /** A moment (monotonic ms). The first one given counts, except of `lastToken` and `end`. */
   mark(name: TimelineMark, atMs: number): void;
   classified(job: Job): void;
-  /** An attempt on a backend begins: whatever an earlier one brought is forgotten. */
-  attempt(attempt: { readonly backend: string; readonly engine: Engine; readonly atMs?: number }): void;
+  /**
+   * An attempt on a backend begins: whatever an earlier one brought is forgotten.
+   * @returns what the backend is to be told of the trace; undefined while tracing is off
+   */
+  attempt(attempt: AttemptStart & { readonly atMs?: number }): TraceHeaders | undefined;
+  /** The attempt is over, well or not; without this it ends with the next one or with the request. */
+  attemptEnd(end: AttemptEnd): void;
   /** A piece of an answer that is not a stream. */
   answer(chunk: Buffer): void;
   /** Such an answer is over: its error is known now, its counts and reasons when the record is. */
@@ -87,6 +101,10 @@ class RequestObserver implements Observer {
   #responseBytes = 0;
   #ownMicros = 0;
   #ownEvents = 0;
+  #routeReason: string | undefined;
+  readonly #attemptLog: AttemptLog | undefined;
+  #usable: UsableText | undefined;
+  #decoding: Decoding | undefined;
   #record: RequestRecord | undefined;
 
   constructor(settings: MeasureSettings, start: ObserverStart) {
@@ -94,6 +112,7 @@ class RequestObserver implements Observer {
     this.#start = start;
     this.#timeline = { received: start.head.receivedMs };
     this.#latestMs = start.head.receivedMs;
+    this.#attemptLog = start.trace === undefined ? undefined : new AttemptLog(start.trace);
   }
 
   get error() {
@@ -107,14 +126,19 @@ class RequestObserver implements Observer {
   mark(name: TimelineMark, atMs: number): void {
     this.#latestMs = atMs;
     if (this.#timeline[name] === undefined || lastWins.has(name)) this.#timeline[name] = atMs;
+    if (name === 'end') this.#decoding?.end(atMs);
   }
 
   classified(job: Job): void {
     this.#job = job;
   }
 
-  attempt(next: { readonly backend: string; readonly engine: Engine; readonly atMs?: number }): void {
+  attempt(next: AttemptStart & { readonly atMs?: number }): TraceHeaders | undefined {
+    this.#attemptLog?.end({ atMs: next.atMs ?? this.#latestMs }, this.#timeline);
+    this.#decoding?.end(next.atMs ?? this.#latestMs);
+    this.#decoding = undefined;
     this.#backend = next.backend;
+    this.#routeReason = next.reason;
     this.#engine = next.engine;
     this.#cold = this.#job?.generates === true && this.#start.coldStarts?.isCold(next.backend) === true;
     this.#attempts += 1;
@@ -123,6 +147,12 @@ class RequestObserver implements Observer {
     this.#timeline = beforeAttempts(this.#timeline);
     this.#responseBytes = 0;
     this.#current = undefined;
+    this.#usable = createUsableText(this.#job, this.#settings.maxCheckedBytes);
+    return this.#attemptLog?.begin(next, this.#attemptMs);
+  }
+
+  attemptEnd(end: AttemptEnd): void {
+    this.#attemptLog?.end(end, this.#timeline);
   }
 
   beginRead(atMs: number): void {
@@ -130,16 +160,19 @@ class RequestObserver implements Observer {
   }
 
   event(data: Buffer, start: number, end: number, name: string): number {
+    this.#usable?.event(data, start, end);
     return this.#now().event(data, start, end, name);
   }
 
   endRead(): void {}
 
   gaveUp(): void {
+    this.#usable?.lose();
     this.#now().gaveUp();
   }
 
   answer(chunk: Buffer): void {
+    this.#usable?.answer(chunk);
     this.#now().answer(chunk);
   }
 
@@ -148,6 +181,7 @@ class RequestObserver implements Observer {
   }
 
   failed(error: unknown): void {
+    this.#usable?.lose();
     this.failure = error ?? new Error('reading the answer failed');
   }
 
@@ -174,6 +208,8 @@ class RequestObserver implements Observer {
     if (this.#record !== undefined) return this.#record;
     if (this.#cold && ending.outcome === 'ok' && this.#backend !== undefined)
       this.#start.coldStarts?.warmed(this.#backend);
+    this.#attemptLog?.end({ atMs: ending.atMs, reason: ending.reason }, this.#timeline);
+    this.#decoding?.end(ending.atMs);
     this.#record = buildRecord(
       {
         start: this.#start,
@@ -192,9 +228,13 @@ class RequestObserver implements Observer {
         readingFailed: this.failure !== undefined,
         prefixHitShare: this.#settings.prefixHitShare,
         coldStart: this.#cold,
+        decodeConcurrency: this.#decoding?.concurrency,
+        routeReason: this.#routeReason,
+        attemptLog: this.#attemptLog?.list(),
       },
       ending,
     );
+    if (this.#settings.maxCheckedBytes !== undefined) noteUsable(this.#record, this.#usable);
     return this.#record;
   }
 
@@ -208,10 +248,12 @@ class RequestObserver implements Observer {
     return this.#current;
   }
 
-  /** As soon as the first token is there: a stream that ends meanwhile must find the cause of its stall. */
+  /** As soon as the first token is there: a stream that ends meanwhile must find the cause of its stall, and what ran beside it. */
   #notePrefill(toMs: number): void {
     const { prefills, head } = this.#start;
     const fromMs = this.#engine === 'llama-server' ? this.#timeline.head : this.#timeline.sent;
+    if (this.#backend !== undefined)
+      this.#decoding = this.#start.decodes?.began(this.#backend, this.#job?.choices ?? 1, toMs);
     if (fromMs !== undefined && this.#backend !== undefined) {
       prefills?.add(this.#backend, { key: this.#key, requestId: head.requestId, fromMs, toMs });
     }

@@ -8,4 +8,6 @@ export interface MeasureSettings {
   readonly maxAnswerValueBytes: number;
   /** Share of the prompt that must come from the cache for `prefix_hit`. */
   readonly prefixHitShare: number;
+  /** Answers are checked for being of use; text kept of one that must be JSON. Absent: no checks. */
+  readonly maxCheckedBytes?: number;
 }

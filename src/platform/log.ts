@@ -14,6 +14,8 @@ export interface Log {
   info(message: string, fields?: LogFields): void;
   warn(message: string, fields?: LogFields): void;
   error(message: string, fields?: LogFields): void;
+  /** Lines that nobody took, so far; absent where none can be lost. */
+  readonly dropped?: () => number;
 }
 
 const ranks: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 2, error: 3 };
@@ -33,6 +35,7 @@ export type LineWriter = (line: string) => unknown;
 export function createLog(settings: LogSettings, write: LineWriter = (line) => void process.stderr.write(line)): Log {
   const render = settings.format === 'json' ? renderJson : renderLogfmt;
   let dropped = 0;
+  let droppedEver = 0;
   const at =
     (level: LogLevel) =>
     (message: string, fields: LogFields = {}) => {
@@ -42,9 +45,11 @@ export function createLog(settings: LogSettings, write: LineWriter = (line) => v
         write(render('warn', 'log lines were dropped: nobody read them', { lines: dropped })) !== false
       )
         dropped = 0;
-      if (write(render(level, message, fields)) === false) dropped += 1;
+      if (write(render(level, message, fields)) !== false) return;
+      dropped += 1;
+      droppedEver += 1;
     };
-  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), dropped: () => droppedEver };
 }
 
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };

@@ -37,6 +37,20 @@ export function mayGoOn(end: RelayEnd, engine: Engine): boolean {
   return end.phase !== 'queued' && end.phase !== 'connecting';
 }
 
+/** Why an attempt did not end well, as a short machine word; undefined when it did. */
+export function faultOfEnd(end: RelayEnd): string | undefined {
+  switch (end.kind) {
+    case 'answered':
+      return end.outcome === 'ok' ? undefined : (end.reason ?? end.outcome);
+    case 'client_gone':
+      return end.reason;
+    case 'failed':
+      return end.refusal.reason ?? end.refusal.code;
+    case 'broken':
+      return 'internal';
+  }
+}
+
 export function marksOfEnd(end: RelayEnd, engine: Engine): readonly RecordMark[] {
   return mayGoOn(end, engine) ? ['engine_may_go_on'] : [];
 }

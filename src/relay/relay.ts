@@ -87,6 +87,11 @@ export class Relay implements UpstreamHandler, Ticked {
     return this.#committed;
   }
 
+  /** What the backend answered with; undefined before its head. */
+  get backendStatus(): number | undefined {
+    return this.#head?.status;
+  }
+
   start(): void {
     const { job, target, path, headers, fresh, backend } = this.#request;
     const { settings, upstream, client } = this.#deps;

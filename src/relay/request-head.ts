@@ -3,7 +3,9 @@
  * the proxy's own added (`Via`, `Forwarded`, `X-Forwarded-*`, request id). Framing and Host belong to the upstream client.
  */
 import type { Engine } from '../domain/names.ts';
+import type { TraceHeaders } from '../domain/trace.ts';
 import type { ClientHead } from '../platform/client-port.ts';
+import { isTraceHeader } from '../platform/trace-context.ts';
 
 export interface RequestHeadOptions {
   readonly engine: Engine;
@@ -12,6 +14,8 @@ export interface RequestHeadOptions {
   readonly passConversationId: boolean;
   /** Backend's key, used when the client sent no credentials. */
   readonly apiKey?: string;
+  /** In place of the client's own; without it those pass as they came. */
+  readonly trace?: TraceHeaders | undefined;
 }
 
 const hopByHop = new Set([
@@ -63,8 +67,10 @@ export function upstreamHeaders(head: ClientHead, options: RequestHeadOptions): 
     if (hopByHop.has(key) || replaced.has(key) || nominated.has(key)) continue;
     if (key === 'accept-encoding' && options.measured) continue;
     if (key === 'x-conversation-id' && options.engine === 'llama-server' && !options.passConversationId) continue;
+    if (options.trace !== undefined && isTraceHeader(key)) continue;
     headers.push(name, head.rawHeaders[i + 1] ?? '');
   }
+  if (options.trace !== undefined) addTrace(headers, options.trace);
   headers.push('X-Request-Id', head.requestId);
   addForwarding(headers, head);
   const keyless = head.header('authorization') === undefined && head.header('x-api-key') === undefined;
@@ -79,6 +85,11 @@ const mostPassages = 8;
 export function isLoop(via: string | undefined): boolean {
   if (via === undefined) return false;
   return via.split(',').filter((hop) => hop.trim().endsWith(' warmlane')).length > mostPassages;
+}
+
+function addTrace(headers: string[], { traceparent, tracestate }: TraceHeaders): void {
+  headers.push('traceparent', traceparent);
+  if (tracestate !== undefined) headers.push('tracestate', tracestate);
 }
 
 function addForwarding(headers: string[], head: ClientHead): void {

@@ -10,6 +10,7 @@ import type { Job } from '../domain/job.ts';
 import type { Engine, Outcome, Phase } from '../domain/names.ts';
 import type { TimelineMark } from '../domain/record.ts';
 import { isRefusal, type Refusal } from '../domain/refusal.ts';
+import type { TraceHeaders } from '../domain/trace.ts';
 import type { ClientHead } from '../platform/client-port.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { UpstreamFault, UpstreamTarget } from '../platform/upstream/port.ts';
@@ -22,6 +23,7 @@ import { shakeHands, type HandshakeEnd } from './tunnel-handshake.ts';
 
 interface TunnelPermit {
   readonly backend: { readonly name: string; readonly engine: Engine };
+  readonly reason: string;
   settle(): void;
 }
 
@@ -38,7 +40,11 @@ interface Ending {
 /** Takes what becomes the tunnel's record. */
 export interface TunnelObserver {
   classified(job: Job): void;
-  attempt(attempt: { readonly backend: string; readonly engine: Engine }): void;
+  attempt(attempt: {
+    readonly backend: string;
+    readonly engine: Engine;
+    readonly reason: string;
+  }): TraceHeaders | undefined;
   mark(name: TimelineMark, atMs: number): void;
   responseBytes(bytes: number): void;
   finish(ending: Ending): void;
@@ -156,11 +162,12 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
     const { backend } = permit;
     const { target, apiKey } = deps.link(backend.name);
     tunnel.phase = 'connecting';
-    observer.attempt({ backend: backend.name, engine: backend.engine });
+    const trace = observer.attempt({ backend: backend.name, engine: backend.engine, reason: permit.reason });
     const headers = upstreamHeaders(head, {
       engine: backend.engine,
       measured: false,
       passConversationId: deps.settings.passConversationId,
+      trace,
       ...(apiKey === undefined ? {} : { apiKey }),
     });
     const asked = {

@@ -44,6 +44,7 @@ export function createVllmDialect(settings: VllmServerSettings, clock: Clock): D
     startedSeconds: clock.wallMs() / 1000,
     blockTokens,
     blocks: cache.kind === 'blocks' ? cache.blocks : 0,
+    prefixCaching: cache.kind === 'blocks' && cache.prefixCaching,
   });
   const engine: Engine = createEngine(settings.engine, { clock, onStep: (tokens) => metrics.step(tokens) });
   const random = createSeededRandom(settings.engine.seed);

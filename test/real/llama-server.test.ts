@@ -7,6 +7,7 @@ import { until } from './child-process.ts';
 import { clientSuite } from './client-suite.ts';
 import { moved } from './counters.ts';
 import { freshPrompt, longPrompt, newRequestId, streamedChat, withId } from './dialects.ts';
+import { findingsSuite } from './findings-suite.ts';
 import { installed } from './installed.ts';
 import { startLlamaServer } from './llama-server.ts';
 import { ask, send } from './raw-client.ts';
@@ -41,6 +42,7 @@ describe.runIf(installed('llama-server'))('llama-server', () => {
   relaySuite('llama-server', bench);
   abortSuite('llama-server', bench);
   clientSuite('llama-server', bench);
+  findingsSuite('llama-server', bench);
 
   describe('connections', () => {
     it('R01 200 short and streamed requests in turn, none fails', async () => {

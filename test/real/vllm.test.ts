@@ -8,6 +8,7 @@ import { clientSuite } from './client-suite.ts';
 import { moved } from './counters.ts';
 import { freshPrompt, newRequestId, streamedChat, withId } from './dialects.ts';
 import { modelName } from './engine.ts';
+import { findingsSuite } from './findings-suite.ts';
 import { installed } from './installed.ts';
 import { startLlamaServer } from './llama-server.ts';
 import { ask } from './raw-client.ts';
@@ -43,6 +44,7 @@ describe.runIf(installed('vllm'))('vLLM', () => {
   relaySuite('vllm', bench);
   abortSuite('vllm', bench);
   clientSuite('vllm', bench);
+  findingsSuite('vllm', bench);
 
   describe('streams', () => {
     it('R14 half a character is a token all the same', async () => {

@@ -28,7 +28,10 @@ export const vllmAbruptFlags = baseFlags;
 
 const allocator = '/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4';
 
-export async function startVllm(flags: readonly string[] = vllmFlags): Promise<Engine> {
+export async function startVllm(
+  flags: readonly string[] = vllmFlags,
+  env: Readonly<Record<string, string>> = {},
+): Promise<Engine> {
   const port = await findFreePort();
   const child = startChild({
     command: vllmFiles.python,
@@ -44,6 +47,7 @@ export async function startVllm(flags: readonly string[] = vllmFlags): Promise<E
       HF_HUB_OFFLINE: '1',
       VLLM_NO_USAGE_STATS: '1',
       ...(existsSync(allocator) ? { LD_PRELOAD: allocator } : {}),
+      ...env,
     },
   });
   const url = `http://127.0.0.1:${port}`;
@@ -51,8 +55,8 @@ export async function startVllm(flags: readonly string[] = vllmFlags): Promise<E
   return createEngine('vllm', url, child, vllmCounterNames, 30_000);
 }
 
-/** A port that was free a moment ago: vLLM can't be told to choose one and say which. */
-function findFreePort(): Promise<number> {
+/** A port that was free a moment ago, for servers that can't be told to choose one and say which. */
+export function findFreePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();
     server.on('error', reject);

@@ -31,7 +31,11 @@ export interface Warmlane {
 const program = join(import.meta.dirname, '..', '..', 'dist', 'main.js');
 
 /** @param flags after `--backend` for each url, the free ports and the log's form */
-export async function startWarmlane(backendUrls: readonly string[], flags: readonly string[] = []): Promise<Warmlane> {
+export async function startWarmlane(
+  backendUrls: readonly string[],
+  flags: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Warmlane> {
   const child = startChild({
     command: process.execPath,
     args: [
@@ -40,7 +44,7 @@ export async function startWarmlane(backendUrls: readonly string[], flags: reado
       ...['--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0', '--log-format', 'json', ...flags],
     ],
     // Whoever runs the tests may have set up a warmlane of their own.
-    env: Object.fromEntries(ownVariables().map((name) => [name, undefined])),
+    env: { ...Object.fromEntries(ownVariables().map((name) => [name, undefined])), ...env },
   });
   const listening = await untilReady(
     child,
@@ -81,7 +85,7 @@ export async function startWarmlane(backendUrls: readonly string[], flags: reado
 }
 
 function ownVariables(): string[] {
-  return Object.keys(process.env).filter((name) => name.startsWith('WARMLANE_'));
+  return Object.keys(process.env).filter((name) => name.startsWith('WARMLANE_') || name.startsWith('OTEL_'));
 }
 
 /** The JSON lines of a log; other lines (a banner, a crash) are left out. */

@@ -75,6 +75,8 @@ export interface ServedOptions {
   /** A process group of its own, which can be signalled as a whole. */
   readonly group?: boolean;
   readonly nodeArguments?: readonly string[];
+  /** Added to the environment. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 export async function serveBuilt(options: ServedOptions): Promise<Served> {
@@ -95,7 +97,7 @@ export async function serveBuilt(options: ServedOptions): Promise<Served> {
   ];
   const child = spawn(command[0] ?? process.execPath, command.slice(1), {
     detached: options.group === true,
-    env: withoutOwn(process.env),
+    env: { ...withoutOwn(process.env), ...options.env },
   });
   const logged: Record<string, unknown>[] = [];
   let rest = '';
@@ -130,9 +132,9 @@ export async function serveBuilt(options: ServedOptions): Promise<Served> {
   };
 }
 
-/** The program refuses `WARMLANE_…` variables that it doesn't know, such as the tests' own. */
+/** The program refuses `WARMLANE_…` variables that it doesn't know, such as the tests' own; `OTEL_…` would have it send traces. */
 function withoutOwn(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('WARMLANE_')));
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !/^(WARMLANE|OTEL)_/.test(name)));
 }
 
 function parseLine(line: string): Record<string, unknown> {

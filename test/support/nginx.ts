@@ -12,10 +12,14 @@ export interface Nginx {
   close(): Promise<void>;
 }
 
-/** @param tls files of a certificate; then HTTP/2 is offered */
+/**
+ * @param tls files of a certificate; then HTTP/2 is offered
+ * @param more directives of its one location
+ */
 export async function startNginx(
   backendPort: number,
   tls?: { readonly certFile: string; readonly keyFile: string },
+  more = '',
 ): Promise<Nginx> {
   const folder = mkdtempSync(join(tmpdir(), 'warmlane-nginx-'));
   const port = await freePort();
@@ -29,7 +33,7 @@ export async function startNginx(
     `${process.getuid?.() === 0 ? 'user root;' : ''} daemon off; worker_processes 1; error_log stderr error; pid ${folder}/nginx.pid;
 events {}
 http { access_log off; ${temporary.join(' ')}
-server { listen 127.0.0.1:${port}${secured}; location / { proxy_pass http://127.0.0.1:${backendPort}; } } }
+server { listen 127.0.0.1:${port}${secured}; location / { proxy_pass http://127.0.0.1:${backendPort}; ${more} } } }
 `,
   );
   const nginx = spawn('nginx', ['-p', folder, '-c', join(folder, 'nginx.conf')], {

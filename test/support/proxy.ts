@@ -25,7 +25,11 @@ export interface Proxy {
 }
 
 /** Backends by URL, and whatever of the configuration a test wants otherwise than by default. */
-export async function startProxy(backends: readonly string[], change: ConfigChange = {}): Promise<Proxy> {
+export async function startProxy(
+  backends: readonly string[],
+  change: ConfigChange = {},
+  env: Readonly<Record<string, string>> = {},
+): Promise<Proxy> {
   const loaded = loadConfig({
     env: {},
     flags: { backends: [...backends], listen: '127.0.0.1:0', adminListen: '127.0.0.1:0', logLevel: 'debug' },
@@ -40,7 +44,7 @@ export async function startProxy(backends: readonly string[], change: ConfigChan
           (line) => void logged.push(JSON.parse(line) as Record<string, unknown>),
         )
       : createLog({ level: 'debug', format: 'logfmt' });
-  const app = await startApp(config, { log: log ?? silentLog });
+  const app = await startApp(config, { log: log ?? silentLog, env });
   const adminUrl = `http://127.0.0.1:${app.admin.port}`;
   const records = async (): Promise<readonly RequestRecord[]> => {
     const answer = await fetch(`${adminUrl}/records`);

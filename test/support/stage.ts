@@ -15,6 +15,8 @@ export interface StageOptions {
   /** Jobs that each backend takes at once. */
   readonly places?: number;
   readonly change?: ConfigChange;
+  /** Variables of the environment: the standard `OTEL_*` ones. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 export interface Stage {
@@ -45,11 +47,12 @@ export function createStage(): Stage {
     },
     async proxy(behind, options = {}) {
       const servers = 'url' in behind ? [behind] : behind;
-      const { places, change = {} } = options;
+      const { places, change = {}, env = {} } = options;
       const limited = servers.map(({ url, port }) => ({ url, name: `b${port}`, maxInFlight: places ?? 0 }));
       const proxy = await startProxy(
         servers.map(({ url }) => url),
         { ...change, ...(places === undefined ? {} : { fleet: { ...change.fleet, backends: limited } }) },
+        env,
       );
       proxies.push(proxy);
       return proxy;

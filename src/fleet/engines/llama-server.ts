@@ -22,6 +22,7 @@ export async function readLlamaServer(ask: Ask, models: ModelList | undefined): 
       models: models?.ids,
       slots: router ? undefined : countOf(props, 'total_slots'),
       contextTokens: router ? undefined : (countOf(generation, 'n_ctx') ?? models?.contextTokens),
+      modelSize: router ? undefined : models?.modelSize,
       router,
       slotsReadable: props !== undefined && !router && slotsOpen,
       advice,

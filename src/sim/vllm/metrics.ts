@@ -22,6 +22,7 @@ export interface VllmMetricsSettings {
   readonly startedSeconds: number;
   readonly blockTokens: number;
   readonly blocks: number;
+  readonly prefixCaching: boolean;
 }
 
 const ttftBounds = [
@@ -143,7 +144,7 @@ function render(engine: Engine, { settings, histograms, rejections }: Rendered):
   ]);
   for (const [name, histogram] of histograms) lines.push(...histogramLines(name, histogram, settings.model));
   family('vllm:cache_config_info', 'gauge', 'Information of the LLMEngine CacheConfig');
-  const config = `block_size="${settings.blockTokens}",cache_dtype="auto",enable_prefix_caching="True",engine="0",gpu_memory_utilization="0.9",num_gpu_blocks="${settings.blocks}",prefix_caching_hash_algo="sha256"`;
+  const config = `block_size="${settings.blockTokens}",cache_dtype="auto",enable_prefix_caching="${settings.prefixCaching ? 'True' : 'False'}",engine="0",gpu_memory_utilization="0.9",num_gpu_blocks="${settings.blocks}",prefix_caching_hash_algo="sha256"`;
   lines.push(`vllm:cache_config_info{${config}} 1.0`);
   return `${lines.join('\n')}\n`;
 }

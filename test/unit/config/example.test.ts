@@ -51,7 +51,12 @@ describe('config/warmlane.example.yaml', () => {
   it('loads with its comments taken away', () => {
     const config = configOf(uncommented(), {
       env: { GPU_2_KEY: 'k' },
-      beside: { 'server.crt': certificatePem, 'server.key': keyPem, 'company-ca.pem': certificatePem },
+      beside: {
+        'server.crt': certificatePem,
+        'server.key': keyPem,
+        'company-ca.pem': certificatePem,
+        'qwen3-32b.json': '{}',
+      },
     });
     expect(config.fleet.backends[1]).toMatchObject({
       name: 'gpu-2',

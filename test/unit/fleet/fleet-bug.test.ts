@@ -18,6 +18,7 @@ it('a bug in one round of probes is logged, and the next round comes as ever', a
       probeIntervalMs: 5000,
       probeDownIntervalMs: 1000,
       probeTimeoutMs: 800,
+      engineMetrics: false,
     },
     {
       clock,

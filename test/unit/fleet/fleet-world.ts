@@ -8,7 +8,7 @@ import { silentLog } from '../../../src/platform/log.ts';
 import { createFakeClock, settle, type FakeClock } from '../../support/fake-clock.ts';
 import { createScriptedBackend, llamaAnswers, vllmAnswers, type ScriptedBackend } from './scripted-backend.ts';
 
-export const pauses = { probeIntervalMs: 5000, probeDownIntervalMs: 1000, probeTimeoutMs: 800 };
+export const pauses = { probeIntervalMs: 5000, probeDownIntervalMs: 1000, probeTimeoutMs: 800, engineMetrics: false };
 
 export type Named = Partial<BackendSettings> & { readonly name: 'llama' | 'vllm' };
 

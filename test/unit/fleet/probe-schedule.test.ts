@@ -2,7 +2,13 @@ import { expect, it } from 'vitest';
 import { initialHealth } from '../../../src/fleet/health.ts';
 import { maxHoldMs, nextRoundMs, type ScheduleInput } from '../../../src/fleet/probe-schedule.ts';
 
-const settings = { backends: [], probeIntervalMs: 5000, probeDownIntervalMs: 1500, probeTimeoutMs: 1000 };
+const settings = {
+  backends: [],
+  probeIntervalMs: 5000,
+  probeDownIntervalMs: 1500,
+  probeTimeoutMs: 1000,
+  engineMetrics: false,
+};
 const up = { ...initialHealth(1), health: 'up' as const };
 
 function due(changes: Partial<ScheduleInput> = {}): number {

@@ -85,7 +85,7 @@ const recordedLlama = (models = 'models') => ({
 
 function settingsFor(...urls: string[]): FleetSettings {
   const backends = urls.map((url) => ({ name: url.slice('http://'.length), url }));
-  return { backends, probeIntervalMs: 5000, probeDownIntervalMs: 1000, probeTimeoutMs: 2000 };
+  return { backends, probeIntervalMs: 5000, probeDownIntervalMs: 1000, probeTimeoutMs: 2000, engineMetrics: false };
 }
 
 const realFetch = (target: ProbeTarget) => createProbeFetch(target, systemClock);

@@ -53,3 +53,15 @@ it('leaves no timer behind', () => {
   lag.stop();
   expect(pending()).toBe(0);
 });
+
+it('tells how late each look came', () => {
+  const { clock, advance, block } = createBlockedClock();
+  const late: number[] = [];
+  const lag = createLoopLag(clock, (ms) => late.push(ms));
+  advance(lagTickMs);
+  block(7);
+  advance(lagTickMs);
+  advance(lagTickMs);
+  lag.stop();
+  expect(late).toEqual([0, 7, 0]);
+});

@@ -12,9 +12,11 @@ describe('log lines that nobody takes', () => {
     log.error('lost');
     log.error('lost too');
     log.info('of no interest');
+    expect(log.dropped?.()).toBe(2);
     takes = true;
     log.error('here');
     log.error('and here');
+    expect(log.dropped?.()).toBe(2);
     const read = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
     expect(read.map(({ msg, lines: count }) => [msg, count])).toEqual([
       ['log lines were dropped: nobody read them', 2],

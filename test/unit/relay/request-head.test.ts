@@ -48,6 +48,14 @@ describe('headers towards the backend', () => {
     expect(sent(raw)).toEqual(['X-B: 2', 'x-a: 1', 'X-B: 3', 'User-Agent: curl/8', 'traceparent: 00-a-b-01', ...own]);
   });
 
+  it('carry the attempt’s own trace context where there is one, in place of all that the client sent', () => {
+    const raw = ['TraceParent', '00-a-b-01', 'tracestate', 'x=1', 'X-B', '2', 'TRACESTATE', 'y=2', 'baggage', 'k=v'];
+    const trace = { traceparent: '00-t-s-01', tracestate: 'x=1,y=2' };
+    const rest = ['X-B: 2', 'baggage: k=v', 'traceparent: 00-t-s-01'];
+    expect(sent(raw, { trace })).toEqual([...rest, 'tracestate: x=1,y=2', ...own]);
+    expect(sent(raw, { trace: { traceparent: '00-t-s-01' } })).toEqual([...rest, ...own]);
+  });
+
   it('lose what belongs to the client’s connection, by name or by its Connection header', () => {
     const raw = [
       'Connection',
