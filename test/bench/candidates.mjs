@@ -7,10 +7,18 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { ask, pinned, startProcess } from './processes.mjs';
+import { ask, pinned, startProcess, waitForPort } from './processes.mjs';
 
-/** @typedef {{ port: number, adminPort: number, backendPort: number, folder: string }} Place */
-/** @typedef {{ name: string, missing: () => string | undefined, command?: (place: Place) => string[], version: () => string }} Candidate */
+/** @typedef {{ port: number, adminPort: number, collectorPort: number, backendPort: number, folder: string }} Place */
+/**
+ * @typedef {object} Candidate
+ * @property {string} name
+ * @property {() => string | undefined} missing
+ * @property {(place: Place) => string[]} [command]
+ * @property {(place: Place) => Record<string, string>} [env]
+ * @property {(place: Place) => string[]} [collector] takes its telemetry; on the load's core, so that its own cost isn't the proxy's
+ * @property {() => string} version
+ */
 /** @typedef {import('./processes.mjs').Running & { startMs: number }} Proxy */
 
 const benchFolder = import.meta.dirname;
@@ -69,6 +77,38 @@ const nginx = () =>
 /** @param {string | undefined} found @param {string} remedy */
 const unless = (found, remedy) => (found === undefined ? remedy : undefined);
 
+/** @param {Place} place */
+function warmlaneFlags(place) {
+  return [
+    ...[process.execPath, mainFile, '--backend', `http://127.0.0.1:${place.backendPort}`],
+    ...['--listen', `127.0.0.1:${place.port}`, '--admin-listen', `127.0.0.1:${place.adminPort}`],
+  ];
+}
+
+/**
+ * warmlane with a trace of every request, sent to a collector that reads it and throws it away.
+ * @param {string} name @param {'arrays' | 'events'} tokens how each token's moment stands in the trace
+ * @returns {Candidate}
+ */
+function traced(name, tokens) {
+  return {
+    name,
+    missing: () => unless(existsSync(mainFile) ? mainFile : undefined, `${mainFile} is absent: run \`npm run build\``),
+    command: (place) => {
+      const file = join(place.folder, 'warmlane.yaml');
+      writeFileSync(file, `telemetry:\n  traces:\n    tokens: ${tokens}\n`);
+      return [...warmlaneFlags(place), '--config', file];
+    },
+    env: (place) => ({ OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${place.collectorPort}` }),
+    collector: (place) => [
+      process.execPath,
+      join(benchFolder, 'swallowing-collector.mjs'),
+      String(place.collectorPort),
+    ],
+    version: () => versionOf([process.execPath, mainFile, '--version']),
+  };
+}
+
 /** @type {readonly Candidate[]} */
 export const candidates = [
   { name: 'direct', missing: () => undefined, version: () => '' },
@@ -119,12 +159,11 @@ export const candidates = [
   {
     name: 'warmlane',
     missing: () => unless(existsSync(mainFile) ? mainFile : undefined, `${mainFile} is absent: run \`npm run build\``),
-    command: (place) => [
-      ...[process.execPath, mainFile, '--backend', `http://127.0.0.1:${place.backendPort}`],
-      ...['--listen', `127.0.0.1:${place.port}`, '--admin-listen', `127.0.0.1:${place.adminPort}`],
-    ],
+    command: warmlaneFlags,
     version: () => versionOf([process.execPath, mainFile, '--version']),
   },
+  traced('warmlane-traced', 'arrays'),
+  traced('warmlane-events', 'events'),
 ];
 
 const readyRequest = {
@@ -135,20 +174,33 @@ const readyRequest = {
 
 /**
  * Starts a proxy and waits until it answers a chat request. Throws with the end of its output when it doesn't.
- * @param {Candidate} candidate @param {Place} place @param {number | undefined} core
+ * @param {Candidate} candidate @param {Place} place @param {{ proxy: number, load: number } | undefined} cores
  * @returns {Promise<Proxy>} `startMs`: from its start to the first good answer
  */
-export async function startProxy(candidate, place, core) {
+export async function startProxy(candidate, place, cores) {
   if (candidate.command === undefined) throw new Error(`${candidate.name} can't be started`);
   mkdirSync(place.folder, { recursive: true });
-  const command = pinned(core, candidate.command(place));
+  const collector = await startCollector(candidate, place, cores?.load);
+  const command = pinned(cores?.proxy, candidate.command(place));
   const startedAt = performance.now();
-  const proxy = startProcess(command, join(place.folder, 'output.log'));
+  const proxy = startProcess(command, join(place.folder, 'output.log'), candidate.env?.(place));
+  const stop = async () => {
+    await proxy.stop();
+    await collector?.stop();
+  };
   while (performance.now() - startedAt < longestStartMs && proxy.child.exitCode === null) {
     const answer = await ask({ port: place.port, ...readyRequest });
-    if (answer.status === 200) return { ...proxy, startMs: performance.now() - startedAt };
+    if (answer.status === 200) return { ...proxy, stop, startMs: performance.now() - startedAt };
     await sleep(5);
   }
-  await proxy.stop();
+  await stop();
   throw new Error(`${candidate.name} did not become ready:\n${readFileSync(proxy.logFile, 'utf8').slice(-2000)}`);
+}
+
+/** @param {Candidate} candidate @param {Place} place @param {number | undefined} core */
+async function startCollector(candidate, place, core) {
+  if (candidate.collector === undefined) return undefined;
+  const running = startProcess(pinned(core, candidate.collector(place)), join(place.folder, 'collector.log'));
+  await waitForPort(place.collectorPort);
+  return running;
 }

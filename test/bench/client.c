@@ -1,5 +1,6 @@
 /* Load client of the bench: one thread, epoll. Three kinds of load, alone or together:
  *   streams   N of them, started over the ramp, each lasting past the measured window; every token is checked and timed
+ *             with `--tokens T --again 1` each ends after T tokens and begins anew, so that the ends' work is measured too
  *   open      R requests a second whatever the answers do, streamed (for the time to the first token) or not
  *   closed    C connections, each sending its next request when its answer has come
  * Prints one JSON object: latencies in microseconds, counts, errors, and what the CPUs did between the window's edges.
@@ -226,7 +227,8 @@ static void end_answer(struct connection *c) {
   }
   if (c->kind == OPEN && counts) open_answers++, samples_add(&open_latency, took_ns);
   if (c->kind == CLOSED && counts) closed_answers++, samples_add(&closed_latency, took_ns);
-  if (c->kind == CLOSED && arrival_ns < window_to_ns && !c->answer.close_after) {
+  bool goes_on = c->kind == CLOSED || (c->kind == STREAM && options.again);
+  if (goes_on && arrival_ns < window_to_ns && !c->answer.close_after) {
     c->reused = true;
     begin_request(c);
   } else {

@@ -17,8 +17,8 @@ const running = new Set();
 let stopping = false;
 let prioritised = false;
 const nice = -15;
-/** Without the bench's own variables and whatever sets up a warmlane on this machine: a run shall not depend on them. */
-const childEnv = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('WARMLANE_')));
+/** Without the bench's own variables and whatever sets up a warmlane or its telemetry on this machine: a run shall not depend on them. */
+const childEnv = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(WARMLANE|OTEL)_/.test(name)));
 
 /** Core of the proxy and core of backend and client; undefined where the machine has one core only or no `taskset`. */
 export function chooseCores() {
@@ -72,12 +72,12 @@ export function prioritise() {
 
 /**
  * Spawns in a session of its own when prioritised: Linux weighs sessions (autogroups) first and niceness only within one.
- * @param {string[]} command @param {import('node:child_process').StdioOptions} stdio
+ * @param {string[]} command @param {import('node:child_process').StdioOptions} stdio @param {Record<string, string>} [env] added to the bench's own
  */
-export function spawnCommand(command, stdio) {
+export function spawnCommand(command, stdio, env) {
   if (stopping) throw new Error('the bench is ending');
   const [file = '', ...args] = command;
-  const child = spawn(file, args, { stdio, detached: prioritised, env: childEnv });
+  const child = spawn(file, args, { stdio, detached: prioritised, env: { ...childEnv, ...env } });
   const autogroup = `/proc/${child.pid}/autogroup`;
   if (prioritised && existsSync(autogroup)) writeFileSync(autogroup, String(nice));
   child.on('error', (error) => console.error(`bench: ${file}: ${error.message}`));
@@ -106,12 +106,12 @@ function isAlive(pid) {
 
 /**
  * Starts a long-running process whose output goes to `logFile`.
- * @param {string[]} command @param {string} logFile
+ * @param {string[]} command @param {string} logFile @param {Record<string, string>} [env]
  * @returns {Running}
  */
-export function startProcess(command, logFile) {
+export function startProcess(command, logFile, env) {
   const log = openSync(logFile, 'a');
-  const child = spawnCommand(command, ['ignore', log, log]);
+  const child = spawnCommand(command, ['ignore', log, log], env);
   closeSync(log);
   const pids = () => (child.pid === undefined || child.exitCode !== null ? [] : processTree(child.pid));
   const stop = async () => {

@@ -22,6 +22,7 @@ function placeOf(bench, name, fresh) {
   return {
     port,
     adminPort: port + 1,
+    collectorPort: port + 2,
     backendPort: basePort,
     folder: join(bench.folder, fresh ? `${name}-fresh` : name),
   };
@@ -58,8 +59,8 @@ function warmUp(bench, load, proxy) {
 /** @param {Bench} bench @param {Scenario} scenario @param {Candidate} candidate */
 async function measureFresh(bench, scenario, candidate) {
   const place = placeOf(bench, candidate.name, true);
-  await assertPortsFree([place.port, place.adminPort]);
-  const proxy = await startProxy(candidate, place, bench.cores?.proxy);
+  await assertPortsFree([place.port, place.adminPort, place.collectorPort]);
+  const proxy = await startProxy(candidate, place, bench.cores);
   try {
     await measureOn(bench, scenario, warmUpLoad, { port: place.port, pids: proxy.pids() });
     const seconds = scenario.windowSeconds ?? bench.options.seconds;
@@ -81,9 +82,9 @@ async function startKept(bench, present, out) {
   const kept = new Map();
   for (const candidate of present.filter(({ command }) => command !== undefined)) {
     const place = placeOf(bench, candidate.name, false);
-    await assertPortsFree([place.port, place.adminPort]);
+    await assertPortsFree([place.port, place.adminPort, place.collectorPort]);
     try {
-      const proxy = await startProxy(candidate, place, bench.cores?.proxy);
+      const proxy = await startProxy(candidate, place, bench.cores);
       kept.set(candidate.name, proxy);
       for (const load of longWarmUpLoads) await warmUp(bench, load, { port: place.port, pids: proxy.pids() });
     } catch (error) {

@@ -58,6 +58,16 @@ export const scenarios = [
     directInShort: true,
   },
   {
+    name: 'ending-128',
+    title: '128 streams of 200 tokens that end and begin anew, 7,680 tokens/s: the ends’ work is in the figures',
+    kind: 'tokens',
+    // Telemetry is made at a request's end and sent every five seconds.
+    load: { streams: 128, rate: 60, tokens: 200, again: 1, ramp: 3.4 },
+    candidates: ['direct', 'nginx', 'warmlane', 'warmlane-traced', 'warmlane-events'],
+    forms: ['long'],
+    windowSeconds: 10,
+  },
+  {
     name: 'streams-1000',
     title: '1,000 streams, 8,000 tokens/s',
     kind: 'tokens',

@@ -33,7 +33,8 @@ export type Part = 'llama-server' | 'vllm' | 'jaeger' | 'aiperf';
 export function installed(part: Part): boolean {
   if (existsSync(join(cache, part, 'complete'))) return true;
   const remedy = `${part} is not installed: its tests can't run. Remedy: test/real/install.sh ${part}`;
-  if (inCi) throw new Error(remedy);
+  // Jaeger is built from its modules: a machine without Go can't have it.
+  if (inCi && !existsSync(join(cache, part, 'no-go'))) throw new Error(remedy);
   console.warn(`\n*** ${remedy}\n`);
   return false;
 }

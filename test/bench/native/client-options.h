@@ -14,7 +14,7 @@ static struct {
   unsigned streams, closed, open_tokens, tokens;
   double rate, ramp_s, warmup_s, window_s, open_rate;
   size_t open_bytes, closed_bytes;
-  bool sync, spread;
+  bool sync, spread, again;
   struct watch watch;
 } options = {.rate = 50, .ramp_s = 1, .warmup_s = 1, .window_s = 5, .spread = true, .watch = {.proxy_core = -1, .load_core = -1}};
 
@@ -27,7 +27,7 @@ static void read_pids(const char *list) {
 
 static void read_options(int argc, char **argv) {
   static const char *const names[] = {"port", "streams", "rate", "sync", "spread", "tokens", "ramp", "warmup", "seconds", "open-rate", "open-tokens",
-                                      "open-bytes", "closed", "closed-bytes", "proxy-pids", "backend-pid", "proxy-core", "load-core"};
+                                      "open-bytes", "closed", "closed-bytes", "proxy-pids", "backend-pid", "proxy-core", "load-core", "again"};
   struct option known[sizeof names / sizeof *names + 1] = {0};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) known[i] = (struct option){names[i], required_argument, NULL, (int)i};
   for (int which; (which = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -51,6 +51,7 @@ static void read_options(int argc, char **argv) {
       case 15: options.watch.backend_pid = (int)number; break;
       case 16: options.watch.proxy_core = (int)number; break;
       case 17: options.watch.load_core = (int)number; break;
+      case 18: options.again = number > 0; break;
       default: exit(2);
     }
   }
