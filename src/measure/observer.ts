@@ -10,7 +10,6 @@ import type { StreamTap } from '../domain/tap.ts';
 import { Attempt } from './attempt.ts';
 import { buildRecord, type Ending } from './build-record.ts';
 import type { ColdStarts } from './cold-starts.ts';
-import { compact } from './dialect/facts.ts';
 import type { LoopLag } from './loop-lag.ts';
 import type { PrefillLog } from './prefill-log.ts';
 import type { MeasureSettings } from './settings.ts';
@@ -120,7 +119,8 @@ class RequestObserver implements Observer {
     this.#attempts += 1;
     this.#attemptMs = next.atMs ?? this.#latestMs;
     this.#firstAttemptMs ??= this.#attemptMs;
-    this.#timeline = beforeAttempts(this.#timeline);
+    // The first attempt finds no others' moments.
+    if (this.#attempts > 1) this.#timeline = beforeAttempts(this.#timeline);
     this.#responseBytes = 0;
     this.#current = undefined;
   }
@@ -221,5 +221,10 @@ class RequestObserver implements Observer {
 /** The moments that don't belong to an attempt. */
 function beforeAttempts(timeline: Timeline): Timeline {
   const { received, receivedLast, classified, queued, admitted } = timeline;
-  return compact<Timeline>({ received, receivedLast, classified, queued, admitted });
+  const kept: Timeline = { received };
+  if (receivedLast !== undefined) kept.receivedLast = receivedLast;
+  if (classified !== undefined) kept.classified = classified;
+  if (queued !== undefined) kept.queued = queued;
+  if (admitted !== undefined) kept.admitted = admitted;
+  return kept;
 }
