@@ -29,6 +29,8 @@ const quietMs = 1000;
 /** One read in so many is timed. */
 const sampleEvery = 64;
 
+const noHeaders: readonly string[] = [];
+
 const answersBeforeErrors: ReadonlySet<Engine> = new Set(['vllm', 'sglang', 'tgi']);
 
 export class Relay implements UpstreamHandler, Ticked {
@@ -106,6 +108,7 @@ export class Relay implements UpstreamHandler, Ticked {
       },
       this.#guarded,
     );
+    this.#request.headers = noHeaders;
   }
 
   /** The backend's port refuses: silence is now judged sooner. */
@@ -209,7 +212,8 @@ export class Relay implements UpstreamHandler, Ticked {
       return;
     }
     this.#deps.client.end();
-    this.#finish({ ...this.#answered(outcome, 'backend'), ...(reason === undefined ? {} : { reason }) });
+    const end = this.#answered(outcome, 'backend');
+    this.#finish(reason === undefined ? end : { ...end, reason });
   }
 
   fault(fault: UpstreamFault): void {
@@ -387,6 +391,9 @@ export class Relay implements UpstreamHandler, Ticked {
     // What was asked for as a stream and doesn't say what it is goes out like one: its bytes come later (C104).
     const stream = medium === 'sse' || medium === 'ndjson' || (job.stream && medium === 'untold' && head.status < 300);
     const headers = clientHeaders(head, stream, asked.requestId);
+    // As for the request's: from now on only the status and the framing matter.
+    const { status, reason, httpVersion, framing: framed } = head;
+    this.#head = { status, reason, rawHeaders: noHeaders, httpVersion, framing: framed };
     client.cork();
     const framing = framingFor(head, strip && stream);
     this.#measuredOut = framing.kind === 'length';
