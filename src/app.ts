@@ -158,6 +158,7 @@ export async function startApp(
     }),
     link,
     hasOther(job, exclude) {
+      if (fleet.snapshot().backends.every(({ name }) => exclude.includes(name))) return false;
       const ranked = choose({ job, exclude }, (name) => owner.load(name));
       return !isRefusal(ranked) && ranked.some(({ reason }) => reason !== 'last_resort');
     },
@@ -307,14 +308,8 @@ function chooser(config: Config, snapshot: () => FleetSnapshot) {
   ) => {
     const { model } = ask.job;
     const known = model === undefined ? undefined : Object.hasOwn(modelAliases, model) ? modelAliases[model] : model;
-    return route({
-      job: ask.job,
-      exclude: ask.exclude,
-      fleet: snapshot(),
-      load,
-      ...(known === undefined ? {} : { model: known }),
-      ...(ask.affinity === undefined ? {} : { affinity: ask.affinity }),
-    });
+    const { job, exclude, affinity } = ask;
+    return route({ job, exclude, fleet: snapshot(), load, model: known, affinity });
   };
 }
 

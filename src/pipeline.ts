@@ -104,7 +104,9 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
           last: () => observer.mark('receivedLast', clock.nowMs()),
         },
         stoppable: (stop) => (passage.interrupt = stop),
-        ...deps.receiving,
+        maxBodyBytes: deps.receiving.maxBodyBytes,
+        keys: deps.receiving.keys,
+        budget: deps.receiving.budget,
       },
     );
     passage.interrupt = undefined;
@@ -116,6 +118,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
     }
     try {
       const job = classify(head, received, deps.settings.classify);
+      received.scan = undefined;
       observer.mark('classified', clock.nowMs());
       if (isRefusal(job)) return refuse(passage, job);
       if (job.modelUnread === true && deps.fleet.snapshot().backends.length > 1)
@@ -228,7 +231,8 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
         if (result !== 'gone' && !isRefusal(result)) observer.mark('admitted', clock.nowMs());
         resolve(result);
       };
-      const ask = { job, exclude, again: exclude.length > 0, ...(home === undefined ? {} : { affinity: home }) };
+      const again = exclude.length > 0;
+      const ask = home === undefined ? { job, exclude, again } : { job, exclude, again, affinity: home };
       const ticket = deps.owner.ask(ask, (result) => {
         // The client may leave in the very turn of the grant: the place must not be lost.
         if (client.gone && !isRefusal(result)) {
@@ -276,8 +280,8 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
             engine: backend.engine,
             measured: job.measured,
             passConversationId: deps.settings.relay.passConversationId,
+            apiKey: link.apiKey,
             trace,
-            ...(link.apiKey === undefined ? {} : { apiKey: link.apiKey }),
           }),
           body: edits.length === 0 ? received.body : received.edited(edits),
           // What can be sent only once must not meet a stale connection.
@@ -340,14 +344,10 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
       };
     }
     const { outcome, status, phase, spokenBy, reason } = end;
-    return {
-      outcome,
-      status,
-      phase,
-      spokenBy,
-      ...(reason === undefined ? {} : { reason }),
-      marks: [...end.marks, ...marks],
-    };
+    const all = marks.length === 0 ? end.marks : [...end.marks, ...marks];
+    return reason === undefined
+      ? { outcome, status, phase, spokenBy, marks: all }
+      : { outcome, status, phase, spokenBy, reason, marks: all };
   }
 
   /** Answers with an error of our own making, in the dialect's shape. */

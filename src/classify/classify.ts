@@ -11,7 +11,7 @@ import { readJsonString } from '../platform/json-value.ts';
 import type { MultipartFields } from '../platform/multipart-scan.ts';
 import { readAnswerShape } from './answer-shape.ts';
 import { findEndpoint, type Endpoint } from './endpoint-table.ts';
-import { readCounts } from './read-counts.ts';
+import { type AskedCounts, readCounts } from './read-counts.ts';
 import { duplicateKey, routeClosed } from './refusals.ts';
 import { queryValue, splitTarget } from './request-path.ts';
 import type { ClassifySettings } from './settings.ts';
@@ -29,7 +29,7 @@ export interface ClassifyHead {
 export interface ClassifyBody {
   /** Length of the body as far as it is known, 0 without one. */
   readonly bytes: number;
-  readonly scan?: JsonScanResult;
+  readonly scan?: JsonScanResult | undefined;
   readonly multipart?: MultipartFields;
 }
 
@@ -56,7 +56,9 @@ export function classify(head: ClassifyHead, body: ClassifyBody, settings: Class
   const slo = head.header('x-warmlane-slo')?.trim().slice(0, maxProfileChars);
   const stickyKey = readStickyKey({ endpoint, query, scan, conversationHeader: head.header('x-conversation-id') });
 
-  return {
+  const counts = scan === undefined ? uncounted : readCounts(scan, endpoint.reads, keys);
+  const named = readModel(endpoint, { body, scan, query, method: head.method });
+  const job: Writable<Job> = {
     requestId: head.requestId,
     endpoint: endpoint.kind,
     method: head.method,
@@ -64,19 +66,28 @@ export function classify(head: ClassifyHead, body: ClassifyBody, settings: Class
     format: endpoint.format,
     generates: endpoint.generates,
     stream,
-    ...(scan === undefined ? { choices: 1 } : readCounts(scan, endpoint.reads, keys)),
-    ...readModel(endpoint, { body, scan, query, method: head.method }),
+    choices: counts.choices,
     bodyBytes: body.bytes,
     readable: scan !== undefined,
     lane: 'online',
     usage,
-    ...(stream && takesUsageAsk ? { firstMember: { at: scan.objectStart + 1, empty: scan.empty } } : {}),
-    ...(stickyKey === undefined ? {} : { stickyKey }),
     measured: endpoint.measured,
     ...(slo === undefined || slo === '' ? {} : { slo }),
     ...(shape === undefined ? {} : { shape }),
   };
+  // One by one: a spread inside the literal is copied key by key, some microseconds a request in all.
+  if (counts.maxOutputTokens !== undefined) job.maxOutputTokens = counts.maxOutputTokens;
+  if (named.model !== undefined) job.model = named.model;
+  if (named.modelSpan !== undefined) job.modelSpan = named.modelSpan;
+  if (named.modelUnread !== undefined) job.modelUnread = named.modelUnread;
+  if (stream && takesUsageAsk) job.firstMember = { at: scan.objectStart + 1, empty: scan.empty };
+  if (stickyKey !== undefined) job.stickyKey = stickyKey;
+  return job;
 }
+
+type Writable<T> = { -readonly [key in keyof T]: T[key] };
+
+const uncounted: AskedCounts = { choices: 1 };
 
 /** `/invocations` takes several kinds of body: its keys tell which, as vLLM decides it. */
 function resolveInvocation(endpoint: Endpoint, scan: JsonScanResult | undefined): Endpoint {

@@ -40,7 +40,8 @@ export interface Received {
   readonly body: RequestBody;
   /** Bytes known so far: the whole body unless it streams with unknown length. */
   readonly bytes: number;
-  readonly scan?: JsonScanResult;
+  /** For `classify`; whoever holds the body longer lets go of it. */
+  scan?: JsonScanResult | undefined;
   readonly multipart?: MultipartFields;
   /** The body with some spans replaced; the spans must lie in what is here already. */
   edited(edits: readonly BodyEdit[]): RequestBody;
@@ -96,7 +97,8 @@ export function receive(
   }
   upload.proceed();
   return new Promise((resolve) => {
-    const stop = hold(upload, plan, { resolve, ...limits });
+    const { maxBodyBytes, keys } = limits;
+    const stop = hold(upload, plan, { resolve, budget, witness, maxBodyBytes, keys });
     limits.stoppable?.(stop);
   });
 }
@@ -117,7 +119,7 @@ function hold(
   const { budget, witness } = limits;
   const chunks: Buffer[] = [];
   let bytes = 0;
-  const scan = plan.kind === 'json' ? createJsonScan({ keys: limits.keys }) : undefined;
+  let scan = plan.kind === 'json' ? createJsonScan({ keys: limits.keys }) : undefined;
   const multipart = plan.kind === 'multipart' ? createMultipartScan(plan.contentType ?? '') : undefined;
 
   let settled = false;
@@ -178,19 +180,22 @@ function hold(
   };
   const onEnd = () => {
     const whole = handOut(chunks);
+    const scanned = scan?.end();
+    // The functions here live as long as the request.
+    scan = undefined;
     witness.bytes(bytes);
     witness.last();
-    settle({
+    const received: Received = {
       body: { kind: 'held', chunks: whole, bytes },
       bytes,
+      scan: scanned,
       edited(edits) {
         const changed = applyEdits(whole, edits);
         return { kind: 'held', chunks: handOut(changed.chunks), bytes: changed.bytes };
       },
       release,
-      ...(scan === undefined ? {} : { scan: scan.end() }),
-      ...(multipart === undefined ? {} : { multipart: multipart.fields }),
-    });
+    };
+    settle(multipart === undefined ? received : { ...received, multipart: multipart.fields });
   };
   const onBroken = () => {
     budget.give(bytes);

@@ -5,6 +5,8 @@
 
 /** Path and query of a target, absolute-form (`http://host/path`) included. Not decoded. */
 export function splitTarget(target: string): { readonly path: string; readonly query: string } {
+  // Most targets are nothing but a path.
+  if (target.startsWith('/') && !target.includes('?') && !target.includes('#')) return { path: target, query: '' };
   const origin = target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, '');
   const plain = origin.split('#', 1)[0] ?? '';
   const mark = plain.indexOf('?');

@@ -6,6 +6,8 @@ import { reportFields } from './report-fields.ts';
 /** Milliseconds are given to the microsecond, rates to a tenth. */
 export function logFields(record: RequestRecord): LogFields {
   const { figures, tokens } = record;
+  // R20, R21: what the stream lost most time to.
+  const stall = record.stalls?.[0];
   return {
     requestId: record.requestId,
     outcome: record.outcome,
@@ -44,7 +46,9 @@ export function logFields(record: RequestRecord): LogFields {
     prefillMs: millis(figures.prefillMs),
     prefillKind: figures.prefillKind,
     engineQueueMs: millis(figures.engineQueueMs),
-    ...longestStall(record),
+    stallMs: millis(stall?.durationMs),
+    stalledBy: stall?.requestId,
+    stalledByTokens: stall?.promptTokens,
     overheadMs: millis(figures.overheadMs),
     overheadPerEventMicros: tenth(figures.overheadPerEventMicros),
     requestBytes: record.requestBytes,
@@ -53,13 +57,6 @@ export function logFields(record: RequestRecord): LogFields {
     marks: record.marks.length > 0 ? record.marks : undefined,
     ...reportFields(record),
   };
-}
-
-/** R20, R21: what the stream lost most time to. */
-function longestStall({ stalls }: RequestRecord): LogFields {
-  const [stall] = stalls ?? [];
-  if (stall === undefined) return {};
-  return { stallMs: millis(stall.durationMs), stalledBy: stall.requestId, stalledByTokens: stall.promptTokens };
 }
 
 function millis(value: number | undefined): number | undefined {

@@ -6,7 +6,7 @@ import type { TLSSocket } from 'node:tls';
 import type { Pipeline } from '../pipeline.ts';
 import type { ClientHead, ClientUpload } from '../platform/client-port.ts';
 import type { Clock } from '../platform/clock.ts';
-import { ClientResponse } from './client-response.ts';
+import { ClientResponse, type ClientResponseOptions } from './client-response.ts';
 import { type CorsSettings, isPreflight, preflightHeaders, withOwnCors } from './cors.ts';
 import { isOwnPath } from './data-app.ts';
 import { meetExpectation } from './expectation.ts';
@@ -22,6 +22,11 @@ export interface FrontDeps {
 /** @returns takes a request: into the pipeline, or answers it as a preflight; false: its path is warmlane's own */
 export function createFront(deps: FrontDeps): (incoming: IncomingMessage, outgoing: ServerResponse) => boolean {
   const { cors } = deps;
+  const plain: ClientResponseOptions = { stallMs: deps.clientStallMs };
+  const dressed = (head: ClientHead): ClientResponseOptions => ({
+    stallMs: deps.clientStallMs,
+    dress: (rawHeaders) => withOwnCors(rawHeaders, cors, head.header('origin')),
+  });
   return (incoming, outgoing) => {
     const head = clientHead(incoming, deps);
     if (cors.origins.length > 0 && isPreflight(head)) {
@@ -30,11 +35,7 @@ export function createFront(deps: FrontDeps): (incoming: IncomingMessage, outgoi
       return true;
     }
     if (isOwnPath(head)) return false;
-    const dress = (rawHeaders: readonly string[]) => withOwnCors(rawHeaders, cors, head.header('origin'));
-    const client = new ClientResponse(incoming, outgoing, {
-      stallMs: deps.clientStallMs,
-      ...(cors.origins.length > 0 ? { dress } : {}),
-    });
+    const client = new ClientResponse(incoming, outgoing, cors.origins.length > 0 ? dressed(head) : plain);
     deps.pipeline.serve(head, clientUpload(incoming, outgoing), client);
     return true;
   };

@@ -9,7 +9,7 @@ import { createAnswerReading, type AnswerReading } from './answer.ts';
 import { bookToken, createChoiceTrack, type ChoiceTrack } from './choices.ts';
 import { bookCounts, countTokens, createTotalCounts } from './counts.ts';
 import { createEventReader, type EventReader } from './dialect/event-reader.ts';
-import { compact, type EngineTimes, type EventFacts } from './dialect/facts.ts';
+import type { EngineTimes, EventFacts, Loose } from './dialect/facts.ts';
 import type { MeasureSettings } from './settings.ts';
 import { StampLog } from './stamps.ts';
 
@@ -23,21 +23,21 @@ export interface AttemptContext {
 }
 
 /** Moments that events bring. */
-export type EventMoments = Pick<
-  Timeline,
-  'firstEvent' | 'role' | 'firstToken' | 'firstAnswer' | 'lastToken' | 'finish'
+export type EventMoments = Loose<
+  Pick<Timeline, 'firstEvent' | 'role' | 'firstToken' | 'firstAnswer' | 'lastToken' | 'finish'>
 >;
 
+/** For `build-record.ts` alone, which leaves out what is undefined: an object of one shape is made faster. */
 export interface AttemptSums {
   readonly streamed: boolean;
   readonly moments: EventMoments;
   readonly choices: readonly ChoiceTrack[];
   readonly tokens: TokenCounts;
-  readonly stamps?: TokenStamps;
+  readonly stamps: TokenStamps | undefined;
   readonly tokenEvents: number;
   readonly finishReasons: readonly string[];
-  readonly responseModel?: string;
-  readonly engineTimes?: EngineTimes;
+  readonly responseModel: string | undefined;
+  readonly engineTimes: EngineTimes | undefined;
   /** A stream without its format's end marker. */
   readonly lacksEnd: boolean;
   readonly marks: readonly RecordMark[];
@@ -52,7 +52,8 @@ export class Attempt {
   readonly #context: AttemptContext;
   readonly #stamps: StampLog;
   readonly #totals = createTotalCounts();
-  readonly #tracks: (ChoiceTrack | undefined)[] = [];
+  /** With room for one choice: an empty list would grow by many at once. */
+  readonly #tracks: (ChoiceTrack | undefined)[] = [undefined];
   /** Choices in the order in which they finished. */
   readonly #finished: ChoiceTrack[] = [];
   #reader: EventReader | undefined;
@@ -128,16 +129,16 @@ export class Attempt {
     const choicesAnswered = this.#choicesAnswered;
     const choices = this.#tracks.filter((track) => track !== undefined);
     const tokens = countTokens({ totals: this.#totals, choices, engine, choicesAsked, streamed, choicesAnswered });
-    return compact<AttemptSums>({
+    return {
       streamed,
-      moments: compact<EventMoments>({
+      moments: {
         firstEvent: this.#firstEventMs,
         role: this.#roleMs,
         firstToken: this.#firstTokenMs,
         firstAnswer: this.#firstAnswerMs,
         lastToken: this.#lastTokenMs,
         finish: this.#finishMs,
-      }),
+      },
       choices,
       tokens,
       stamps: this.#stamps.take(),
@@ -147,7 +148,7 @@ export class Attempt {
       engineTimes: this.#engineTimes,
       lacksEnd: streamed && format !== 'unknown' && (this.#seen & EventFlag.done) === 0,
       marks: this.#marks(),
-    });
+    };
   }
 
   #book(facts: EventFacts): void {

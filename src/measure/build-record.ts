@@ -6,7 +6,7 @@ import type { Job } from '../domain/job.ts';
 import type { Engine, Outcome, Phase } from '../domain/names.ts';
 import type { PrefillStall, RecordMark, RequestRecord, Timeline } from '../domain/record.ts';
 import type { AttemptRecord } from '../domain/trace.ts';
-import type { AttemptSums } from './attempt.ts';
+import type { AttemptSums, EventMoments } from './attempt.ts';
 import { takeFigures } from './figures.ts';
 import { itlSketch } from './itl.ts';
 import type { ObserverStart } from './observer.ts';
@@ -60,8 +60,7 @@ export function buildRecord(gathered: Gathered, ending: Ending): RequestRecord {
   const { choices, tokens } = sums;
   const unanswered = gotNoAnswer(gathered, ending);
   const streamed = sums.streamed || (unanswered && job?.stream === true);
-  // Into the observer's own timeline, which ends here: a copy would cost a shape of its own (see answer-reader.ts).
-  const timeline: Timeline = Object.assign(gathered.timeline, sums.moments);
+  const timeline = withMoments(gathered.timeline, sums.moments);
   const endMs = timeline.end ?? ending.atMs;
   const tpot = takeTpot({ streamed, unanswered, choices, tokens, engine });
   const stalls = settlePrefill(gathered, endMs);
@@ -106,6 +105,17 @@ export function buildRecord(gathered: Gathered, ending: Ending): RequestRecord {
   return record;
 }
 
+/** Into the observer's own timeline, which ends here: a copy would cost a shape of its own (see answer-reader.ts). */
+function withMoments(timeline: Timeline, moments: EventMoments): Timeline {
+  if (moments.firstEvent !== undefined) timeline.firstEvent = moments.firstEvent;
+  if (moments.role !== undefined) timeline.role = moments.role;
+  if (moments.firstToken !== undefined) timeline.firstToken = moments.firstToken;
+  if (moments.firstAnswer !== undefined) timeline.firstAnswer = moments.firstAnswer;
+  if (moments.lastToken !== undefined) timeline.lastToken = moments.lastToken;
+  if (moments.finish !== undefined) timeline.finish = moments.finish;
+  return timeline;
+}
+
 type Writable<T> = { -readonly [key in keyof T]: T[key] };
 
 /**
@@ -143,14 +153,17 @@ function gotNoAnswer({ timeline, sums }: Gathered, { phase }: Ending): boolean {
 const longestPath = 1024;
 
 function boundedPath(target: string): string {
-  const path = target.split('?', 1)[0] ?? target;
+  const mark = target.indexOf('?');
+  const path = mark < 0 ? target : target.slice(0, mark);
   // A copy: a slice would keep the whole target alive.
   return path.length <= longestPath ? path : Buffer.from(`${path.slice(0, longestPath - 1)}…`).toString();
 }
 
 function marksOf(gathered: Gathered, ending: Ending, tpotMarks: readonly RecordMark[]): RecordMark[] {
   const { sums, start } = gathered;
-  const marks = new Set<RecordMark>([...tpotMarks, ...sums.marks, ...(ending.marks ?? [])]);
+  const marks = new Set<RecordMark>(tpotMarks);
+  for (const mark of sums.marks) marks.add(mark);
+  for (const mark of ending.marks ?? []) marks.add(mark);
   if (sums.tokens.output?.source === 'events_estimate') marks.add('estimated_tokens');
   if (ending.outcome === 'ok' && sums.lacksEnd) marks.add('no_end_marker');
   if (gathered.readingFailed) marks.add('reading_failed');

@@ -5,7 +5,7 @@
 import type { Engine } from '../domain/names.ts';
 import type { Count, CountSource, TokenCounts } from '../domain/record.ts';
 import type { ChoiceTrack } from './choices.ts';
-import { compact, type EventFacts, type Usage } from './dialect/facts.ts';
+import type { EventFacts, Usage } from './dialect/facts.ts';
 
 /** Counts of the whole answer, as far as the engine gave such. */
 export interface TotalCounts {
@@ -89,12 +89,16 @@ export interface CountInput {
 export function countTokens(input: CountInput): TokenCounts {
   const { totals, choices, engine } = input;
   const source: CountSource = totals.native ? 'native' : 'usage';
-  return compact<TokenCounts>({
-    prompt: promptCount(input, source),
-    output: outputCount(input, source),
-    reasoning: count(totals.reasoning ?? sumOf(choices, (choice) => choice.reasoning), source),
-    cached: severalPrompts(input) && engine === 'vllm' ? undefined : cachedCount(input, source),
-  });
+  const prompt = promptCount(input, source);
+  const output = outputCount(input, source);
+  const reasoning = count(totals.reasoning ?? sumOf(choices, (choice) => choice.reasoning), source);
+  const cached = severalPrompts(input) && engine === 'vllm' ? undefined : cachedCount(input, source);
+  const counts: { -readonly [key in keyof TokenCounts]: TokenCounts[key] } = {};
+  if (prompt !== undefined) counts.prompt = prompt;
+  if (output !== undefined) counts.output = output;
+  if (reasoning !== undefined) counts.reasoning = reasoning;
+  if (cached !== undefined) counts.cached = cached;
+  return counts;
 }
 
 function promptCount(input: CountInput, source: CountSource): Count | undefined {
@@ -162,6 +166,8 @@ function severalPrompts(input: CountInput): boolean {
 
 /** Choices of one prompt share it: it counts once (C039). A list of prompts is summed. */
 function sumOverPrompts(input: CountInput, pick: (choice: ChoiceTrack) => number | undefined): number | undefined {
+  const [only] = input.choices;
+  if (only !== undefined && input.choices.length === 1) return pick(only);
   const largest = new Map<number, number>();
   for (const choice of input.choices) {
     const value = pick(choice);

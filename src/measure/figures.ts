@@ -5,7 +5,7 @@
 import type { Engine } from '../domain/names.ts';
 import type { Figures, Timeline, TokenCounts } from '../domain/record.ts';
 import type { ChoiceTrack } from './choices.ts';
-import { compact, type EngineTimes } from './dialect/facts.ts';
+import type { EngineTimes } from './dialect/facts.ts';
 import type { Tpot } from './tpot.ts';
 
 export interface FigureInput {
@@ -26,28 +26,49 @@ export interface FigureInput {
 export function takeFigures(input: FigureInput): Figures {
   const { timeline, streamed, endMs, tpot } = input;
   const from = timeline.receivedLast ?? timeline.received;
-  const firstToken = streamed ? timeline.firstToken : undefined;
   const e2eMs = streamed ? between(from, timeline.lastToken) : between(from, timeline.end);
   const output = input.tokens.output?.value;
-  return compact<Figures>({
-    ttftMs: between(from, firstToken),
-    upstreamTtftMs: between(timeline.sent, firstToken),
-    firstEventMs: streamed ? between(from, timeline.firstEvent) : undefined,
-    ttfaMs: streamed ? between(from, timeline.firstAnswer) : undefined,
-    tpotMs: tpot.tpotMs,
+  const figures: Writable<Figures> = {
     tpotWindow: tpot.window,
-    decodeTokensPerSecond: tpot.tpotMs === undefined ? undefined : 1000 / tpot.tpotMs,
-    overallTokensPerSecond: output !== undefined && output > 0 && e2eMs ? (output * 1000) / e2eMs : undefined,
-    e2eMs,
     durationMs: Math.max(0, (timeline.end ?? endMs) - from),
-    // Who was refused a place, or left, waited until then.
-    queueMs: between(timeline.queued, timeline.admitted ?? timeline.end ?? endMs),
-    connectMs: between(input.attemptMs ?? timeline.admitted, timeline.connected),
-    ...splitPrefill(input),
-    overheadMs: overheadOf(input, from),
-    overheadPerEventMicros: input.overheadPerEventMicros,
-    maxItlMs: streamed ? largestGap(input.choices) : undefined,
-  });
+  };
+  if (streamed) addStreamed(figures, input, from);
+  if (output !== undefined && output > 0 && e2eMs) figures.overallTokensPerSecond = (output * 1000) / e2eMs;
+  if (e2eMs !== undefined) figures.e2eMs = e2eMs;
+  // Who was refused a place, or left, waited until then.
+  const queueMs = between(timeline.queued, timeline.admitted ?? timeline.end ?? endMs);
+  if (queueMs !== undefined) figures.queueMs = queueMs;
+  const connectMs = between(input.attemptMs ?? timeline.admitted, timeline.connected);
+  if (connectMs !== undefined) figures.connectMs = connectMs;
+  const { prefillMs, prefillKind, engineQueueMs } = splitPrefill(input);
+  if (prefillMs !== undefined) figures.prefillMs = prefillMs;
+  if (prefillKind !== undefined) figures.prefillKind = prefillKind;
+  if (engineQueueMs !== undefined) figures.engineQueueMs = engineQueueMs;
+  const overheadMs = overheadOf(input, from);
+  if (overheadMs !== undefined) figures.overheadMs = overheadMs;
+  if (input.overheadPerEventMicros !== undefined) figures.overheadPerEventMicros = input.overheadPerEventMicros;
+  return figures;
+}
+
+type Writable<T> = { -readonly [key in keyof T]: T[key] };
+
+/** What only a stream has. */
+function addStreamed(figures: Writable<Figures>, { timeline, tpot, choices }: FigureInput, from: number): void {
+  const { tpotMs } = tpot;
+  const ttftMs = between(from, timeline.firstToken);
+  if (ttftMs !== undefined) figures.ttftMs = ttftMs;
+  const upstreamTtftMs = between(timeline.sent, timeline.firstToken);
+  if (upstreamTtftMs !== undefined) figures.upstreamTtftMs = upstreamTtftMs;
+  const firstEventMs = between(from, timeline.firstEvent);
+  if (firstEventMs !== undefined) figures.firstEventMs = firstEventMs;
+  const ttfaMs = between(from, timeline.firstAnswer);
+  if (ttfaMs !== undefined) figures.ttfaMs = ttfaMs;
+  if (tpotMs !== undefined) {
+    figures.tpotMs = tpotMs;
+    figures.decodeTokensPerSecond = 1000 / tpotMs;
+  }
+  const maxItlMs = largestGap(choices);
+  if (maxItlMs !== undefined) figures.maxItlMs = maxItlMs;
 }
 
 /** Milliseconds from one moment to another; absent when either is, or when they are not in this order. */

@@ -13,7 +13,6 @@ import { Attempt } from './attempt.ts';
 import { type AttemptEnd, AttemptLog, type AttemptStart } from './attempt-log.ts';
 import { buildRecord, type Ending } from './build-record.ts';
 import type { ColdStarts } from './cold-starts.ts';
-import { compact } from './dialect/facts.ts';
 import type { LoopLag } from './loop-lag.ts';
 import type { PrefillLog } from './prefill-log.ts';
 import type { MeasureSettings } from './settings.ts';
@@ -144,7 +143,8 @@ class RequestObserver implements Observer {
     this.#attempts += 1;
     this.#attemptMs = next.atMs ?? this.#latestMs;
     this.#firstAttemptMs ??= this.#attemptMs;
-    this.#timeline = beforeAttempts(this.#timeline);
+    // The first attempt finds no others' moments.
+    if (this.#attempts > 1) this.#timeline = beforeAttempts(this.#timeline);
     this.#responseBytes = 0;
     this.#current = undefined;
     this.#usable = createUsableText(this.#job, this.#settings.maxCheckedBytes);
@@ -263,5 +263,10 @@ class RequestObserver implements Observer {
 /** The moments that don't belong to an attempt. */
 function beforeAttempts(timeline: Timeline): Timeline {
   const { received, receivedLast, classified, queued, admitted } = timeline;
-  return compact<Timeline>({ received, receivedLast, classified, queued, admitted });
+  const kept: Timeline = { received };
+  if (receivedLast !== undefined) kept.receivedLast = receivedLast;
+  if (classified !== undefined) kept.classified = classified;
+  if (queued !== undefined) kept.queued = queued;
+  if (admitted !== undefined) kept.admitted = admitted;
+  return kept;
 }

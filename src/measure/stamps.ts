@@ -4,7 +4,7 @@
  */
 import type { TokenStamps } from '../domain/record.ts';
 
-const firstSize = 64;
+const firstSize = 16;
 const most16 = 65_535;
 /** Shared: an array of its own, even an empty one, is dear to the garbage collector. */
 const noStamps = new Float64Array(0);

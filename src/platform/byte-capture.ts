@@ -13,46 +13,62 @@ export interface ByteCapture {
 }
 
 export function createByteCapture(): ByteCapture {
-  let active = false;
-  let from = 0;
-  let maxBytes = 0;
-  let fits = true;
-  let kept = Buffer.alloc(0);
-  let keptBytes = 0;
+  return new Capture();
+}
 
-  function keep(piece: Buffer): void {
-    if (!fits || keptBytes + piece.length > maxBytes) {
-      fits = false;
-      return;
-    }
-    if (keptBytes + piece.length > kept.length) {
-      const wider = Buffer.allocUnsafe(Math.min(maxBytes, Math.max(64, 2 * (keptBytes + piece.length))));
-      kept.copy(wider, 0, 0, keptBytes);
-      kept = wider;
-    }
-    piece.copy(kept, keptBytes);
-    keptBytes += piece.length;
+/** Shared: an array of its own, even an empty one, is dear to the garbage collector. */
+const nothing = Buffer.alloc(0);
+
+/** A class: one is made for each body, and its calls cost no closures. */
+class Capture implements ByteCapture {
+  #active = false;
+  #from = 0;
+  #maxBytes = 0;
+  #fits = true;
+  #kept: Buffer = nothing;
+  #keptBytes = 0;
+
+  begin(at: number, maxBytes: number): void {
+    this.#active = maxBytes > 0;
+    this.#from = at;
+    this.#maxBytes = maxBytes;
+    this.#fits = maxBytes > 0;
+    this.#keptBytes = 0;
   }
 
-  return {
-    begin(at, bound) {
-      active = bound > 0;
-      from = at;
-      maxBytes = bound;
-      fits = bound > 0;
-      keptBytes = 0;
-    },
-    carry(chunk) {
-      if (!active) return;
-      if (from < chunk.length) keep(chunk.subarray(from));
-      from = 0;
-    },
-    end(chunk, at) {
-      if (!active) return undefined;
-      active = false;
-      if (keptBytes === 0 && fits) return at - from <= maxBytes ? Buffer.from(chunk.subarray(from, at)) : undefined;
-      keep(chunk.subarray(from, at));
-      return fits ? Buffer.from(kept.subarray(0, keptBytes)) : undefined;
-    },
-  };
+  carry(chunk: Buffer): void {
+    if (!this.#active) return;
+    if (this.#from < chunk.length) this.#keep(chunk, this.#from, chunk.length);
+    this.#from = 0;
+  }
+
+  end(chunk: Buffer, at: number): Buffer | undefined {
+    if (!this.#active) return undefined;
+    this.#active = false;
+    if (this.#keptBytes === 0 && this.#fits)
+      return at - this.#from <= this.#maxBytes ? copied(chunk, this.#from, at) : undefined;
+    this.#keep(chunk, this.#from, at);
+    return this.#fits ? copied(this.#kept, 0, this.#keptBytes) : undefined;
+  }
+
+  #keep(chunk: Buffer, from: number, to: number): void {
+    const bytes = this.#keptBytes + to - from;
+    if (!this.#fits || bytes > this.#maxBytes) {
+      this.#fits = false;
+      return;
+    }
+    if (bytes > this.#kept.length) {
+      const wider = Buffer.allocUnsafe(Math.min(this.#maxBytes, Math.max(64, 2 * bytes)));
+      this.#kept.copy(wider, 0, 0, this.#keptBytes);
+      this.#kept = wider;
+    }
+    chunk.copy(this.#kept, this.#keptBytes, from, to);
+    this.#keptBytes = bytes;
+  }
+}
+
+function copied(bytes: Buffer, from: number, to: number): Buffer {
+  const copy = Buffer.allocUnsafe(to - from);
+  bytes.copy(copy, 0, from, to);
+  return copy;
 }

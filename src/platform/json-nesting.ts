@@ -10,33 +10,56 @@ export interface JsonNesting {
   leave(): boolean;
 }
 
-const firstBytes = 64;
+/** Levels whose bits lie in one number: nearly all documents are flatter, and an array is dear to make for each. */
+const shallow = 30;
 
 export function createJsonNesting(maxDepth: number): JsonNesting {
-  let bits = new Uint8Array(firstBytes);
-  let depth = 0;
+  return new Nesting(maxDepth);
+}
 
-  function grow(): void {
-    const wider = new Uint8Array(bits.length * 2);
-    wider.set(bits);
-    bits = wider;
+class Nesting implements JsonNesting {
+  readonly #maxDepth: number;
+  #depth = 0;
+  /** Of the first levels. */
+  #low = 0;
+  /** Of the levels below. */
+  #bits: Uint8Array | undefined;
+
+  constructor(maxDepth: number) {
+    this.#maxDepth = maxDepth;
   }
 
-  return {
-    enter(isObject) {
-      if (depth >= maxDepth) return false;
-      if (depth >> 3 >= bits.length) grow();
-      const at = depth >> 3;
-      const mask = 1 << (depth & 7);
-      const byte = bits[at] ?? 0;
-      bits[at] = isObject ? byte | mask : byte & ~mask;
-      depth += 1;
-      return true;
-    },
-    leave() {
-      depth -= 1;
-      const around = depth - 1;
-      return around >= 0 && ((bits[around >> 3] ?? 0) & (1 << (around & 7))) !== 0;
-    },
-  };
+  enter(isObject: boolean): boolean {
+    const depth = this.#depth;
+    if (depth >= this.#maxDepth) return false;
+    this.#depth = depth + 1;
+    if (depth < shallow) {
+      const mask = 1 << depth;
+      this.#low = isObject ? this.#low | mask : this.#low & ~mask;
+    } else this.#enterDeep(depth - shallow, isObject);
+    return true;
+  }
+
+  leave(): boolean {
+    this.#depth -= 1;
+    const around = this.#depth - 1;
+    if (around < 0) return false;
+    if (around < shallow) return (this.#low & (1 << around)) !== 0;
+    const deep = around - shallow;
+    return ((this.#bits?.[deep >> 3] ?? 0) & (1 << (deep & 7))) !== 0;
+  }
+
+  #enterDeep(deep: number, isObject: boolean): void {
+    const at = deep >> 3;
+    let bits = this.#bits ?? new Uint8Array(64);
+    if (at >= bits.length) {
+      const wider = new Uint8Array(bits.length * 2);
+      wider.set(bits);
+      bits = wider;
+    }
+    this.#bits = bits;
+    const mask = 1 << (deep & 7);
+    const byte = bits[at] ?? 0;
+    bits[at] = isObject ? byte | mask : byte & ~mask;
+  }
 }

@@ -4,7 +4,7 @@
  * so that a body of any size costs its streams nothing to speak of. Grammar and its tolerances: `json-walk.ts`.
  */
 import { createByteCapture } from './byte-capture.ts';
-import { createJsonWalk, type JsonKind, type JsonSink } from './json-walk.ts';
+import { createJsonWalk, type JsonKind, type JsonSink, type JsonWalk } from './json-walk.ts';
 
 /** What stands in a top-level array, without keeping it: `["a","b"]` is 2 and 0, `[1,2,3]` is 3 and 3. */
 export interface JsonElements {
@@ -54,24 +54,7 @@ export interface JsonScanSettings {
 }
 
 export function createJsonScan(settings: JsonScanSettings): JsonScan {
-  let chunk: Buffer = Buffer.alloc(0);
-  let bytes = 0;
-  const members = createMembers(settings.keys, () => ({ chunk, base: bytes }));
-  const walk = createJsonWalk(members.sink);
-  return {
-    push(next) {
-      chunk = next;
-      walk.push(next);
-      members.carry();
-      bytes += next.length;
-    },
-    end() {
-      const problem = walk.end();
-      const common = { objectStart: members.objectStart(), empty: members.isEmpty(), bytes };
-      if (problem !== undefined) return { readable: false, problem, fields: new Map(), duplicates: [], ...common };
-      return { readable: true, fields: members.fields, duplicates: members.duplicates(), ...common };
-    },
-  };
+  return new Scan(settings.keys);
 }
 
 /** Scans bytes that are all there, for example the kept value of a nested object. */
@@ -81,98 +64,149 @@ export function scanJson(bytes: Buffer, keys: ReadonlyMap<string, number>): Json
   return scan.end();
 }
 
-interface Members {
-  readonly sink: JsonSink;
-  readonly fields: ReadonlyMap<string, JsonField>;
-  carry(): void;
-  duplicates(): string[];
-  objectStart(): number;
-  isEmpty(): boolean;
-}
+/** One class for all of a scan, and no closures: one is made for each request and each answer. */
+class Scan implements JsonScan, JsonSink {
+  readonly #keys: ReadonlyMap<string, number>;
+  readonly #prepared: PreparedKeys;
+  readonly #fields = new Map<string, JsonField>();
+  readonly #capture = createByteCapture();
+  readonly #walk: JsonWalk;
+  /** Wanted keys that came more than once, and those beside which a twin came; most bodies have none. */
+  #repeated: string[] = noKeys;
+  #caseTwins: string[] = noKeys;
+  #chunk: Buffer = noBytes;
+  /** Of the chunks before this one. */
+  #bytes = 0;
+  #objectStart = -1;
+  #anyKey = false;
+  #keyStart = 0;
+  /** Where the key at hand begins in this chunk; −1: in an earlier one. */
+  #keyAt = 0;
+  /** The member being read, if its key is wanted. */
+  #openKey: string | undefined;
+  #openKind: JsonKind = 'null';
+  #openStart = 0;
 
-/** The member being read, if its key is wanted. */
-interface OpenField {
-  readonly key: string;
-  readonly maxBytes: number;
-  kind: JsonKind;
-  start: number;
-}
-
-function createMembers(keys: ReadonlyMap<string, number>, here: () => { chunk: Buffer; base: number }): Members {
-  const fields = new Map<string, JsonField>();
-  const repeated = new Set<string>();
-  const caseTwins = new Set<string>();
-  const { byFolded, maxKeyBytes } = prepareKeys(keys);
-  const capture = createByteCapture();
-  let objectStart = -1;
-  let keyStart = 0;
-  let anyKey = false;
-  let open: OpenField | undefined;
-
-  const sink: JsonSink = {
-    objectBegin(at) {
-      objectStart = here().base + at;
-    },
-    keyBegin(at) {
-      anyKey = true;
-      keyStart = here().base + at;
-      capture.begin(at + 1, maxKeyBytes);
-    },
-    keyEnd(at) {
-      open = undefined;
-      const raw = capture.end(here().chunk, at);
-      if (raw === undefined) return undefined;
-      const key = unescapeKey(raw);
-      if (key === undefined) return 'malformed key';
-      const maxBytes = keys.get(key);
-      if (maxBytes !== undefined) open = { key, maxBytes, kind: 'null', start: 0 };
-      else noteCaseTwin(key);
-      return undefined;
-    },
-    valueBegin(kind, at) {
-      if (open === undefined) return;
-      open.kind = kind;
-      open.start = here().base + at;
-      capture.begin(at, open.maxBytes);
-    },
-    valueEnd(at, elements, numbers) {
-      if (open === undefined) return;
-      const { key, kind, start } = open;
-      const value = capture.end(here().chunk, at);
-      if (fields.has(key)) repeated.add(key);
-      fields.set(key, {
-        keyStart,
-        start,
-        end: here().base + at,
-        kind,
-        ...(value === undefined ? {} : { value }),
-        ...(kind === 'array' ? { elements: { count: elements, numbers } } : {}),
-      });
-      open = undefined;
-    },
-  };
-
-  function noteCaseTwin(key: string): void {
-    const twin = byFolded.get(foldCase(key));
-    if (twin !== undefined) caseTwins.add(twin);
+  constructor(keys: ReadonlyMap<string, number>) {
+    this.#keys = keys;
+    this.#prepared = prepareKeys(keys);
+    this.#walk = createJsonWalk(this);
   }
 
-  return {
-    sink,
-    fields,
-    carry: () => capture.carry(here().chunk),
-    duplicates() {
-      for (const key of caseTwins) if (fields.has(key)) repeated.add(key);
-      return [...repeated];
-    },
-    objectStart: () => objectStart,
-    isEmpty: () => objectStart >= 0 && !anyKey,
-  };
+  push(chunk: Buffer): void {
+    this.#chunk = chunk;
+    this.#walk.push(chunk);
+    this.#capture.carry(chunk);
+    this.#keyAt = -1;
+    this.#bytes += chunk.length;
+  }
+
+  end(): JsonScanResult {
+    const problem = this.#walk.end();
+    this.#chunk = noBytes;
+    const objectStart = this.#objectStart;
+    const empty = objectStart >= 0 && !this.#anyKey;
+    const bytes = this.#bytes;
+    if (problem !== undefined)
+      return { readable: false, problem, fields: new Map(), duplicates: noKeys, objectStart, empty, bytes };
+    return { readable: true, fields: this.#fields, duplicates: this.#duplicates(), objectStart, empty, bytes };
+  }
+
+  objectBegin(at: number): void {
+    this.#objectStart = this.#bytes + at;
+  }
+
+  keyBegin(at: number): void {
+    this.#anyKey = true;
+    this.#keyStart = this.#bytes + at;
+    this.#keyAt = at + 1;
+    this.#capture.begin(at + 1, this.#prepared.maxKeyBytes);
+  }
+
+  keyEnd(at: number): string | undefined {
+    this.#openKey = undefined;
+    const { plain, maxKeyBytes } = this.#prepared;
+    if (plain !== undefined && this.#keyAt >= 0 && isPlain(this.#chunk, this.#keyAt, at, maxKeyBytes)) {
+      this.#plainKey(plain[at - this.#keyAt], this.#keyAt);
+      return undefined;
+    }
+    const raw = this.#capture.end(this.#chunk, at);
+    if (raw === undefined) return undefined;
+    const key = unescapeKey(raw);
+    if (key === undefined) return 'malformed key';
+    if (this.#keys.has(key)) this.#openKey = key;
+    else {
+      const twin = this.#prepared.byFolded.get(foldCase(key));
+      if (twin !== undefined) this.#noteTwin(twin);
+    }
+    return undefined;
+  }
+
+  valueBegin(kind: JsonKind, at: number): void {
+    if (this.#openKey === undefined) return;
+    this.#openKind = kind;
+    this.#openStart = this.#bytes + at;
+    this.#capture.begin(at, this.#keys.get(this.#openKey) ?? 0);
+  }
+
+  valueEnd(at: number, elements: number, numbers: number): void {
+    const key = this.#openKey;
+    if (key === undefined) return;
+    const value = this.#capture.end(this.#chunk, at);
+    if (this.#fields.has(key)) this.#repeated = [...this.#repeated, key];
+    const field: Writable<JsonField> = {
+      keyStart: this.#keyStart,
+      start: this.#openStart,
+      end: this.#bytes + at,
+      kind: this.#openKind,
+    };
+    if (value !== undefined) field.value = value;
+    if (this.#openKind === 'array') field.elements = { count: elements, numbers };
+    this.#fields.set(key, field);
+    this.#openKey = undefined;
+  }
+
+  /** The key is not copied and no string is made of it. @param sameLength the wanted keys of its length */
+  #plainKey(sameLength: readonly PlainKey[] | undefined, at: number): void {
+    if (sameLength === undefined) return;
+    let twin: string | undefined;
+    for (const { key, folded } of sameLength) {
+      if (!isFolded(this.#chunk, at, folded)) continue;
+      if (isText(this.#chunk, at, key)) {
+        this.#openKey = key;
+        return;
+      }
+      twin = key;
+    }
+    if (twin !== undefined) this.#noteTwin(twin);
+  }
+
+  #noteTwin(key: string): void {
+    this.#caseTwins = [...this.#caseTwins, key];
+  }
+
+  #duplicates(): readonly string[] {
+    if (this.#repeated.length === 0 && this.#caseTwins.length === 0) return noKeys;
+    return [...new Set([...this.#repeated, ...this.#caseTwins.filter((key) => this.#fields.has(key))])];
+  }
+}
+
+type Writable<T> = { -readonly [key in keyof T]: T[key] };
+
+const noKeys: string[] = [];
+const noBytes = Buffer.alloc(0);
+
+interface PlainKey {
+  readonly key: string;
+  /** Its letters in lower case. */
+  readonly folded: Buffer;
 }
 
 interface PreparedKeys {
   readonly byFolded: ReadonlyMap<string, string>;
   readonly maxKeyBytes: number;
+  /** By length; absent when not all wanted keys are plain ASCII, which alone can be compared byte by byte. */
+  readonly plain: readonly (readonly PlainKey[])[] | undefined;
 }
 
 /** The same few key sets serve every request. */
@@ -186,9 +220,43 @@ function prepareKeys(keys: ReadonlyMap<string, number>): PreparedKeys {
     byFolded: new Map(names.map((key) => [foldCase(key), key])),
     // One UTF-16 unit of a key takes at most the six bytes of a \u escape: a longer key is none of the wanted.
     maxKeyBytes: Math.max(0, ...names.map((key) => key.length * 6)),
+    plain: names.every((key) => /^[\w-]+$/.test(key)) ? byLength(names) : undefined,
   };
   preparedKeys.set(keys, prepared);
   return prepared;
+}
+
+function byLength(names: readonly string[]): PlainKey[][] {
+  const lists: PlainKey[][] = [];
+  for (const key of names) {
+    while (lists.length <= key.length) lists.push([]);
+    lists[key.length]?.push({ key, folded: Buffer.from(foldCase(key)) });
+  }
+  return lists;
+}
+
+/** Neither an escape nor a character beyond ASCII, and no longer than the bound. */
+function isPlain(bytes: Buffer, from: number, to: number, mostBytes: number): boolean {
+  if (to - from > mostBytes) return false;
+  for (let at = from; at < to; at += 1) {
+    const byte = bytes[at] ?? 0;
+    if (byte === 0x5c || byte >= 0x80) return false;
+  }
+  return true;
+}
+
+/** Plain bytes are the same as a text of their length, but for the case of letters. */
+function isFolded(bytes: Buffer, from: number, folded: Buffer): boolean {
+  for (let i = 0; i < folded.length; i += 1) {
+    const byte = bytes[from + i] ?? 0;
+    if ((byte >= 0x41 && byte <= 0x5a ? byte | 0x20 : byte) !== folded[i]) return false;
+  }
+  return true;
+}
+
+function isText(bytes: Buffer, from: number, text: string): boolean {
+  for (let i = 0; i < text.length; i += 1) if (bytes[from + i] !== text.charCodeAt(i)) return false;
+  return true;
 }
 
 /** Upper case first: `ſ` and the Kelvin sign fold to `s` and `k` in Go's reader. */

@@ -47,77 +47,74 @@ const Expect = {
 } as const;
 const Mode = { structure: 0, string: 1, number: 2, literal: 3, failed: 4 } as const;
 
-interface WalkState {
-  readonly sink: JsonSink;
-  readonly nesting: JsonNesting;
-  expect: number;
-  mode: number;
-  /** Open containers. */
-  depth: number;
-  /** The innermost of them is an object. */
-  inObject: boolean;
-  /** Counted in the outermost object's current value. */
-  elements: number;
-  numbers: number;
-  inKey: boolean;
-  /** The string's last chunk ended in an odd run of backslashes. */
-  escaped: boolean;
-  numberState: number;
-  literal: Buffer;
-  literalAt: number;
-  /** Bytes of the chunks before this one. */
-  base: number;
-  problem: string | undefined;
-}
+const literals = {
+  true: Buffer.from('true'),
+  false: Buffer.from('false'),
+  null: Buffer.from('null'),
+  nan: Buffer.from('NaN'),
+  infinity: Buffer.from('Infinity'),
+} as const;
 
 export function createJsonWalk(sink: JsonSink): JsonWalk {
-  const walk: WalkState = {
-    sink,
-    nesting: createJsonNesting(maxDepth),
-    expect: Expect.start,
-    mode: Mode.structure,
-    depth: 0,
-    inObject: false,
-    elements: 0,
-    numbers: 0,
-    inKey: false,
-    escaped: false,
-    numberState: 0,
-    literal: literals.null,
-    literalAt: 0,
-    base: 0,
-    problem: undefined,
-  };
-  return {
-    push(chunk) {
-      let at = 0;
-      while (at < chunk.length) {
-        if (walk.mode === Mode.structure) at = readStructure(walk, chunk, at);
-        else if (walk.mode === Mode.string) at = skipString(walk, chunk, at);
-        else if (walk.mode === Mode.number) at = skipNumber(walk, chunk, at);
-        else if (walk.mode === Mode.literal) at = matchLiteral(walk, chunk, at);
-        else break;
-      }
-      walk.base += chunk.length;
-    },
-    end() {
-      if (walk.problem !== undefined) return walk.problem;
-      if (walk.expect === Expect.end) return undefined;
-      return walk.expect === Expect.start ? 'no JSON object' : 'ends too early';
-    },
-  };
+  return new Walk(sink);
+}
+
+/** A class, and no closures: one is made for each request. The functions below are its steps. */
+class Walk implements JsonWalk {
+  readonly sink: JsonSink;
+  readonly nesting: JsonNesting = createJsonNesting(maxDepth);
+  expect: number = Expect.start;
+  mode: number = Mode.structure;
+  /** Open containers. */
+  depth = 0;
+  /** The innermost of them is an object. */
+  inObject = false;
+  /** Counted in the outermost object's current value. */
+  elements = 0;
+  numbers = 0;
+  inKey = false;
+  /** The string's last chunk ended in an odd run of backslashes. */
+  escaped = false;
+  numberState = 0;
+  literal: Buffer = literals.null;
+  literalAt = 0;
+  /** Bytes of the chunks before this one. */
+  base = 0;
+  problem: string | undefined;
+
+  constructor(sink: JsonSink) {
+    this.sink = sink;
+  }
+
+  push(chunk: Buffer): void {
+    let at = 0;
+    while (at < chunk.length) {
+      if (this.mode === Mode.structure) at = readStructure(this, chunk, at);
+      else if (this.mode === Mode.string) at = skipString(this, chunk, at);
+      else if (this.mode === Mode.number) at = skipNumber(this, chunk, at);
+      else if (this.mode === Mode.literal) at = matchLiteral(this, chunk, at);
+      else break;
+    }
+    this.base += chunk.length;
+  }
+
+  end(): string | undefined {
+    if (this.problem !== undefined) return this.problem;
+    if (this.expect === Expect.end) return undefined;
+    return this.expect === Expect.start ? 'no JSON object' : 'ends too early';
+  }
 }
 
 /** An index past every chunk: the walk stops reading. */
 const stopped = Number.MAX_SAFE_INTEGER;
 
-function fail(walk: WalkState, at: number, what: string): number {
+function fail(walk: Walk, at: number, what: string): number {
   walk.problem = `${what} at byte ${walk.base + at}`;
   walk.mode = Mode.failed;
   return stopped;
 }
 
-function readStructure(walk: WalkState, chunk: Buffer, from: number): number {
+function readStructure(walk: Walk, chunk: Buffer, from: number): number {
   let at = from;
   while (at < chunk.length && walk.mode === Mode.structure) {
     switch (chunk[at]) {
@@ -160,7 +157,7 @@ function readStructure(walk: WalkState, chunk: Buffer, from: number): number {
   return at;
 }
 
-function beginValue(walk: WalkState, kind: JsonKind, at: number): void {
+function beginValue(walk: Walk, kind: JsonKind, at: number): void {
   if (walk.depth > 2) return;
   if (walk.depth === 2) {
     walk.elements += 1;
@@ -172,13 +169,13 @@ function beginValue(walk: WalkState, kind: JsonKind, at: number): void {
   walk.sink.valueBegin(kind, at);
 }
 
-function endValue(walk: WalkState, at: number): void {
+function endValue(walk: Walk, at: number): void {
   walk.expect = Expect.commaOrClose;
   walk.mode = Mode.structure;
   if (walk.depth === 1) walk.sink.valueEnd(at, walk.elements, walk.numbers);
 }
 
-function openContainer(walk: WalkState, isObject: boolean, at: number): number {
+function openContainer(walk: Walk, isObject: boolean, at: number): number {
   if (walk.expect === Expect.start) {
     if (!isObject) return fail(walk, at, 'not an object');
     walk.sink.objectBegin(at);
@@ -194,7 +191,7 @@ function openContainer(walk: WalkState, isObject: boolean, at: number): number {
   return at + 1;
 }
 
-function closeContainer(walk: WalkState, isObject: boolean, at: number): number {
+function closeContainer(walk: Walk, isObject: boolean, at: number): number {
   const closes =
     walk.expect === Expect.commaOrClose || walk.expect === (isObject ? Expect.keyOrClose : Expect.valueOrClose);
   if (!closes || walk.inObject !== isObject) return fail(walk, at, 'unexpected bracket');
@@ -205,7 +202,7 @@ function closeContainer(walk: WalkState, isObject: boolean, at: number): number 
   return at + 1;
 }
 
-function openString(walk: WalkState, at: number): number {
+function openString(walk: Walk, at: number): number {
   if (walk.expect === Expect.key || walk.expect === Expect.keyOrClose) {
     walk.inKey = true;
     if (walk.depth === 1) walk.sink.keyBegin(at);
@@ -220,14 +217,14 @@ function openString(walk: WalkState, at: number): number {
   return at + 1;
 }
 
-function skipString(walk: WalkState, chunk: Buffer, from: number): number {
+function skipString(walk: Walk, chunk: Buffer, from: number): number {
   const end = findStringEnd(chunk, from, walk.escaped);
   if (end >= 0) return closeString(walk, end);
   walk.escaped = end === openEscape;
   return chunk.length;
 }
 
-function closeString(walk: WalkState, quote: number): number {
+function closeString(walk: Walk, quote: number): number {
   if (!walk.inKey) {
     endValue(walk, quote + 1);
     return quote + 1;
@@ -241,15 +238,7 @@ function closeString(walk: WalkState, quote: number): number {
   return quote + 1;
 }
 
-const literals = {
-  true: Buffer.from('true'),
-  false: Buffer.from('false'),
-  null: Buffer.from('null'),
-  nan: Buffer.from('NaN'),
-  infinity: Buffer.from('Infinity'),
-} as const;
-
-function openScalar(walk: WalkState, chunk: Buffer, at: number): number {
+function openScalar(walk: Walk, chunk: Buffer, at: number): number {
   const byte = chunk[at];
   if (walk.expect !== Expect.value && walk.expect !== Expect.valueOrClose) return fail(walk, at, 'unexpected byte');
   if (byte !== undefined && byte > 0x30 && byte <= 0x39) return openNumber(walk, Digits.whole, chunk, at);
@@ -263,14 +252,14 @@ function openScalar(walk: WalkState, chunk: Buffer, at: number): number {
   return fail(walk, at, 'unexpected byte');
 }
 
-function openNumber(walk: WalkState, state: number, chunk: Buffer, at: number): number {
+function openNumber(walk: Walk, state: number, chunk: Buffer, at: number): number {
   beginValue(walk, 'number', at);
   walk.numberState = state;
   walk.mode = Mode.number;
   return skipNumber(walk, chunk, at + 1);
 }
 
-function openLiteral(walk: WalkState, kind: JsonKind, literal: Buffer, at: number): number {
+function openLiteral(walk: Walk, kind: JsonKind, literal: Buffer, at: number): number {
   beginValue(walk, kind, at);
   walk.literal = literal;
   walk.literalAt = 1;
@@ -278,7 +267,7 @@ function openLiteral(walk: WalkState, kind: JsonKind, literal: Buffer, at: numbe
   return at + 1;
 }
 
-function skipNumber(walk: WalkState, chunk: Buffer, from: number): number {
+function skipNumber(walk: Walk, chunk: Buffer, from: number): number {
   let state = walk.numberState;
   let at = from;
   for (; at < chunk.length; at += 1) {
@@ -301,7 +290,7 @@ function skipNumber(walk: WalkState, chunk: Buffer, from: number): number {
   return at;
 }
 
-function matchLiteral(walk: WalkState, chunk: Buffer, from: number): number {
+function matchLiteral(walk: Walk, chunk: Buffer, from: number): number {
   let at = from;
   while (at < chunk.length && walk.literalAt < walk.literal.length) {
     if (chunk[at] !== walk.literal[walk.literalAt]) return fail(walk, at, 'unknown word');

@@ -59,14 +59,38 @@ function renderJson(level: LogLevel, message: string, fields: LogFields): string
 }
 
 function renderLogfmt(level: LogLevel, message: string, fields: LogFields): string {
-  let line = `time=${new Date().toISOString()} level=${level} msg=${quote(message)}`;
+  let line = `time=${timeText()} level=${level} msg=${quote(message)}`;
   for (const key in fields) {
     const value = fields[key];
     if (value === undefined || value === null) continue;
-    line +=
-      typeof value === 'number' || typeof value === 'boolean' ? ` ${key}=${value}` : ` ${key}=${quote(String(value))}`;
+    const text = typeof value === 'number' || typeof value === 'boolean' ? String(value) : quote(String(value));
+    line += prefixOf(key) + text;
   }
   return `${line}\n`;
+}
+
+/** ` key=` for each key, put together once: a request's line has some forty of them. */
+const prefixes = new Map<string, string>();
+
+function prefixOf(key: string): string {
+  const known = prefixes.get(key);
+  if (known !== undefined) return known;
+  const made = ` ${key}=`;
+  prefixes.set(key, made);
+  return made;
+}
+
+/** The lines of one millisecond share their time's text, which is dear to make. */
+let latestMs = NaN;
+let latestText = '';
+
+function timeText(): string {
+  const nowMs = Date.now();
+  if (nowMs !== latestMs) {
+    latestMs = nowMs;
+    latestText = new Date(nowMs).toISOString();
+  }
+  return latestText;
 }
 
 /** Quotes when a blank, quote, equals sign or control character would make the pair ambiguous. */

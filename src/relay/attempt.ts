@@ -38,7 +38,8 @@ export interface RelayRequest {
   readonly target: UpstreamTarget;
   /** Path prefix of the backend plus the request's target. */
   readonly path: string;
-  readonly headers: readonly string[];
+  /** Let go of once the exchange is opened: a stream that runs for minutes needs them no more. */
+  headers: readonly string[];
   readonly body: RequestBody;
   readonly fresh: boolean;
   /** A pooled connection to the same backend died of this request a moment ago, stale or not. */

@@ -49,6 +49,7 @@ export class HeadHold {
     const pieces = this.#pieces;
     this.#waitsFor = undefined;
     this.#timer?.cancel();
+    this.#timer = undefined;
     this.#pieces = [];
     this.#bytes = 0;
     return pieces;

@@ -54,3 +54,8 @@ export function faultOfEnd(end: RelayEnd): string | undefined {
 export function marksOfEnd(end: RelayEnd, engine: Engine): readonly RecordMark[] {
   return mayGoOn(end, engine) ? ['engine_may_go_on'] : [];
 }
+
+/** A backend that was too busy to begin has done nothing yet. */
+export function againAt(status: number): 'elsewhere' | 'no' {
+  return status === 503 || status === 429 ? 'elsewhere' : 'no';
+}

@@ -15,7 +15,7 @@ import { silenceExpired, totalExpired, type Waiting } from './deadlines.ts';
 import { errorEvent } from './error-shape.ts';
 import { guard, guarded } from './guarded.ts';
 import { HeadHold, type HoldReason } from './head-hold.ts';
-import { judgeAnswer } from './judge.ts';
+import { againAt, judgeAnswer } from './judge.ts';
 import { passRead } from './pass-read.ts';
 import { crashRefusal, faultRefusal, streamErrorRefusal, truncated } from './refusals.ts';
 import { answerHeader, clientHeaders, framingFor, mediumOf } from './response-head.ts';
@@ -28,6 +28,8 @@ const peekMs = 1000;
 const quietMs = 1000;
 /** One read in so many is timed. */
 const sampleEvery = 64;
+
+const noHeaders: readonly string[] = [];
 
 const answersBeforeErrors: ReadonlySet<Engine> = new Set(['vllm', 'sglang', 'tgi']);
 
@@ -111,6 +113,7 @@ export class Relay implements UpstreamHandler, Ticked {
       },
       this.#guarded,
     );
+    this.#request.headers = noHeaders;
   }
 
   /** The backend's port refuses: silence is now judged sooner. */
@@ -214,7 +217,8 @@ export class Relay implements UpstreamHandler, Ticked {
       return;
     }
     this.#deps.client.end();
-    this.#finish({ ...this.#answered(outcome, 'backend'), ...(reason === undefined ? {} : { reason }) });
+    const end = this.#answered(outcome, 'backend');
+    this.#finish(reason === undefined ? end : { ...end, reason });
   }
 
   fault(fault: UpstreamFault): void {
@@ -392,6 +396,9 @@ export class Relay implements UpstreamHandler, Ticked {
     // What was asked for as a stream and doesn't say what it is goes out like one: its bytes come later (C104).
     const stream = medium === 'sse' || medium === 'ndjson' || (job.stream && medium === 'untold' && head.status < 300);
     const headers = clientHeaders(head, stream, asked.requestId);
+    // As for the request's: from now on only the status and the framing matter.
+    const { status, reason, httpVersion, framing: framed } = head;
+    this.#head = { status, reason, rawHeaders: noHeaders, httpVersion, framing: framed };
     client.cork();
     const framing = framingFor(head, strip && stream);
     this.#measuredOut = framing.kind === 'length';
@@ -462,11 +469,6 @@ export class Relay implements UpstreamHandler, Ticked {
     this.#unwatch?.();
     this.#unwatch = undefined;
   }
-}
-
-/** A backend that was too busy to begin has done nothing yet. */
-function againAt(status: number): 'elsewhere' | 'no' {
-  return status === 503 || status === 429 ? 'elsewhere' : 'no';
 }
 
 /** One comment line, one newline: an older client takes a blank line after an id for an event (C008). */

@@ -5,6 +5,7 @@
 import type { Engine } from '../domain/names.ts';
 import type { TraceHeaders } from '../domain/trace.ts';
 import type { ClientHead } from '../platform/client-port.ts';
+import { lowerName } from '../platform/header-name.ts';
 import { isTraceHeader } from '../platform/trace-context.ts';
 
 export interface RequestHeadOptions {
@@ -13,7 +14,7 @@ export interface RequestHeadOptions {
   readonly measured: boolean;
   readonly passConversationId: boolean;
   /** Backend's key, used when the client sent no credentials. */
-  readonly apiKey?: string;
+  readonly apiKey?: string | undefined;
   /** In place of the client's own; without it those pass as they came. */
   readonly trace?: TraceHeaders | undefined;
 }
@@ -43,14 +44,20 @@ const replaced = new Set([
   'x-request-id',
 ]);
 
-/** Names that a `Connection` header declares to be hop-by-hop, lower case. */
+const noNames: ReadonlySet<string> = new Set();
+
+/** Names that a `Connection` header declares to be hop-by-hop and that aren't so by themselves, lower case. */
 export function connectionNames(rawHeaders: readonly string[]): ReadonlySet<string> {
-  const names = new Set<string>();
+  let names: Set<string> | undefined;
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
-    if (rawHeaders[i]?.toLowerCase() !== 'connection') continue;
-    for (const name of (rawHeaders[i + 1] ?? '').split(',')) names.add(name.trim().toLowerCase());
+    if (lowerName(rawHeaders[i] ?? '') !== 'connection') continue;
+    const value = rawHeaders[i + 1] ?? '';
+    // What nearly every connection says names a header that is hop-by-hop anyway.
+    if (value === 'keep-alive') continue;
+    names ??= new Set();
+    for (const name of value.split(',')) names.add(name.trim().toLowerCase());
   }
-  return names;
+  return names ?? noNames;
 }
 
 export function isHopByHop(name: string): boolean {
@@ -63,7 +70,7 @@ export function upstreamHeaders(head: ClientHead, options: RequestHeadOptions): 
   const headers: string[] = [];
   for (let i = 0; i + 1 < head.rawHeaders.length; i += 2) {
     const name = head.rawHeaders[i] ?? '';
-    const key = name.toLowerCase();
+    const key = lowerName(name);
     if (hopByHop.has(key) || replaced.has(key) || nominated.has(key)) continue;
     if (key === 'accept-encoding' && options.measured) continue;
     if (key === 'x-conversation-id' && options.engine === 'llama-server' && !options.passConversationId) continue;

@@ -3,6 +3,7 @@
  * buffered on its way. The framing is written by the client port.
  */
 import type { ClientFraming } from '../platform/client-port.ts';
+import { lowerName } from '../platform/header-name.ts';
 import type { UpstreamHead } from '../platform/upstream/port.ts';
 import { connectionNames, isHopByHop } from './request-head.ts';
 
@@ -16,7 +17,7 @@ export function clientHeaders(head: UpstreamHead, stream: boolean, requestId: st
   for (let i = 0; i + 1 < head.rawHeaders.length; i += 2) {
     const name = head.rawHeaders[i] ?? '';
     const value = head.rawHeaders[i + 1] ?? '';
-    const key = name.toLowerCase();
+    const key = lowerName(name);
     if (isHopByHop(key) || nominated.has(key)) continue;
     if (key === 'content-length' && (head.framing !== 'none' || head.status === 204)) continue;
     if (stream && key === 'cache-control') {
@@ -51,7 +52,7 @@ export function framingFor(head: UpstreamHead, altered: boolean): ClientFraming 
 /** First value of a header of the answer, by lower-case name. */
 export function answerHeader(head: UpstreamHead, name: string): string | undefined {
   for (let i = 0; i + 1 < head.rawHeaders.length; i += 2) {
-    if (head.rawHeaders[i]?.toLowerCase() === name) return head.rawHeaders[i + 1];
+    if (lowerName(head.rawHeaders[i] ?? '') === name) return head.rawHeaders[i + 1];
   }
   return undefined;
 }

@@ -25,9 +25,9 @@ export interface RouteRequest {
   readonly fleet: FleetSnapshot;
   readonly load: (backend: string) => BackendLoad;
   /** Model name as the backends know it (alias resolved). */
-  readonly model?: string;
+  readonly model?: string | undefined;
   /** Backend that holds the state this job refers to. */
-  readonly affinity?: string;
+  readonly affinity?: string | undefined;
   /** Backends that already failed this job. */
   readonly exclude: readonly string[];
 }

@@ -18,6 +18,8 @@ const slots = [
 ].flatMap((key) => [Buffer.from(`"${key}":"`), Buffer.from(`"${key}": "`)]);
 /** A longer text is parsed: the check of its bytes is a plain loop. */
 const maxTextBytes = 256;
+/** Plain deltas that are not learned from: learning takes as long as parsing eight, and the first token must not wait for it. */
+const parsedFirst = 1;
 /** Templates kept: choices and reasoning take turns. */
 const maxTemplates = 4;
 
@@ -57,7 +59,7 @@ export function createEventTemplates(read: Read): EventTemplates {
   const templates: Template[] = [];
   let latest = 0;
   /** Events to be parsed before learning is worth trying again: some streams differ in every event. */
-  let pause = 0;
+  let pause = parsedFirst;
   let learnedSinceMatch = 0;
 
   return {

@@ -14,13 +14,17 @@ export function readUsage(json: JsonObject): Usage {
   const cacheMade = countAt(json, 'cache_creation_input_tokens');
   const promptDetails = objectAt(json, 'prompt_tokens_details') ?? objectAt(json, 'input_tokens_details');
   const outputDetails = objectAt(json, 'completion_tokens_details') ?? objectAt(json, 'output_tokens_details');
-  return compact<Usage>({
-    prompt:
-      countAt(json, 'prompt_tokens') ?? (input === undefined ? undefined : input + (cacheRead ?? 0) + (cacheMade ?? 0)),
-    output: countAt(json, 'completion_tokens') ?? countAt(json, 'output_tokens'),
-    reasoning: countAt(outputDetails, 'reasoning_tokens') ?? countAt(json, 'reasoning_tokens'),
-    cached: countAt(promptDetails, 'cached_tokens') ?? cacheRead,
-  });
+  const prompt =
+    countAt(json, 'prompt_tokens') ?? (input === undefined ? undefined : input + (cacheRead ?? 0) + (cacheMade ?? 0));
+  const output = countAt(json, 'completion_tokens') ?? countAt(json, 'output_tokens');
+  const reasoning = countAt(outputDetails, 'reasoning_tokens') ?? countAt(json, 'reasoning_tokens');
+  const cached = countAt(promptDetails, 'cached_tokens') ?? cacheRead;
+  const usage: { -readonly [key in keyof Usage]: Usage[key] } = {};
+  if (prompt !== undefined) usage.prompt = prompt;
+  if (output !== undefined) usage.output = output;
+  if (reasoning !== undefined) usage.reasoning = reasoning;
+  if (cached !== undefined) usage.cached = cached;
+  return usage;
 }
 
 export function readTimings(json: JsonObject): Timings {

@@ -21,7 +21,7 @@ interface UpstreamDeps {
 
 export function createH1Client(settings: UpstreamSettings, deps: UpstreamDeps): UpstreamClient {
   const pool = createIdlePool<H1Connection>(settings, deps.clock);
-  const busy = new Set<H1Connection>();
+  let busy = 0;
   const keys = new WeakMap<UpstreamTarget, string>();
   let closed = false;
 
@@ -31,12 +31,12 @@ export function createH1Client(settings: UpstreamSettings, deps: UpstreamDeps): 
     lookup: deps.lookup,
     idleMs: settings.idleMs,
     released(connection, idleMs) {
-      busy.delete(connection);
+      busy -= 1;
       if (closed) connection.discard();
       else pool.put(connection.key, connection, Math.min(idleMs, settings.maxIdleMs));
     },
-    gone(connection) {
-      busy.delete(connection);
+    gone(connection, wasBusy) {
+      if (wasBusy) busy -= 1;
       pool.remove(connection);
     },
   };
@@ -55,7 +55,7 @@ export function createH1Client(settings: UpstreamSettings, deps: UpstreamDeps): 
     const key = keyOf(exchange.target);
     const pooled = exchange.fresh ? undefined : pool.take(key);
     const connection = pooled ?? new H1Connection(key, exchange.target, owner);
-    busy.add(connection);
+    busy += 1;
     connection.serve(exchange);
   }
 
@@ -65,7 +65,7 @@ export function createH1Client(settings: UpstreamSettings, deps: UpstreamDeps): 
       process.nextTick(begin, exchange);
       return exchange;
     },
-    stats: () => ({ idle: pool.size, busy: busy.size }),
+    stats: () => ({ idle: pool.size, busy }),
     close() {
       closed = true;
       pool.discardAll();

@@ -24,8 +24,8 @@ export interface ConnectionOwner {
   readonly idleMs: number;
   /** The exchange is over and the connection may serve another within `idleMs`. */
   released(connection: H1Connection, idleMs: number): void;
-  /** The connection is destroyed. Called once. */
-  gone(connection: H1Connection): void;
+  /** The connection is destroyed. Called once. @param wasBusy it had not been released since it was given an exchange */
+  gone(connection: H1Connection, wasBusy: boolean): void;
 }
 
 /** A token is some 250 bytes; a stream that waits should hold little. */
@@ -50,6 +50,8 @@ export class H1Connection implements Carrier, ReaderSink, Idle {
   #exchange: H1Exchange | undefined;
   #stage: SocketStage = 'connecting';
   #closed = false;
+  /** It was given an exchange, and not released since. */
+  #busy = false;
   #address = '';
   #exchanges = 0;
   #timer: Timer | undefined;
@@ -78,6 +80,7 @@ export class H1Connection implements Carrier, ReaderSink, Idle {
   /** Carries one exchange: at once when open, else when connected. */
   serve(exchange: H1Exchange): void {
     this.#exchange = exchange;
+    this.#busy = true;
     exchange.carrier = this;
     this.#reader.begin(exchange.method);
     if (exchange.paused) this.#socket.pause();
@@ -112,7 +115,7 @@ export class H1Connection implements Carrier, ReaderSink, Idle {
     this.#closed = true;
     this.#exchange = undefined;
     this.#timer?.cancel();
-    this.#owner.gone(this);
+    this.#owner.gone(this, this.#busy);
     this.#socket.destroy();
   }
 
@@ -218,6 +221,7 @@ export class H1Connection implements Carrier, ReaderSink, Idle {
     if (idleMs > 0) {
       if (exchange.paused) this.#socket.resume();
       this.#socket.unref();
+      this.#busy = false;
       this.#owner.released(this, idleMs);
     } else this.destroy();
     exchange.complete(this.#reader.trailers);

@@ -2,6 +2,7 @@
  * From a finished response head to how its body ends (RFC 9112 section 6.3) and whether the connection may serve again.
  * Pure. Refuses every head that two readers could frame differently; must never be more lenient than Node's own parser.
  */
+import { lowerName } from '../header-name.ts';
 import type { StatusLine } from './head-lines.ts';
 import type { UpstreamHead } from './port.ts';
 
@@ -34,18 +35,13 @@ export function frameResponse(line: StatusLine, rawHeaders: readonly string[], m
   const framing = bodiless ? 'none' : chunked ? 'chunked' : contentLength === undefined ? 'close' : 'length';
   // A 204 or 304 with body headers may be followed by that body all the same: nothing after it can be trusted.
   const suspect = bodiless && method !== 'HEAD' && (chunked || (line.status === 204 && (contentLength ?? 0) > 0));
-  return {
-    head: {
-      status: line.status,
-      reason: line.reason,
-      rawHeaders,
-      httpVersion: line.httpVersion,
-      framing,
-      ...(framing === 'length' && contentLength !== undefined ? { contentLength } : {}),
-    },
-    persistent: line.httpVersion === '1.1' && !fields.close && framing !== 'close' && !suspect,
-    ...keepAliveLimits(fields.keepAlive),
-  };
+  const { status, reason, httpVersion } = line;
+  const head: UpstreamHead =
+    framing === 'length' && contentLength !== undefined
+      ? { status, reason, rawHeaders, httpVersion, framing, contentLength }
+      : { status, reason, rawHeaders, httpVersion, framing };
+  const persistent = httpVersion === '1.1' && !fields.close && framing !== 'close' && !suspect;
+  return fields.keepAlive === '' ? { head, persistent } : { head, persistent, ...keepAliveLimits(fields.keepAlive) };
 }
 
 function readFramingFields(rawHeaders: readonly string[]): FramingFields {
@@ -59,7 +55,7 @@ function readFramingFields(rawHeaders: readonly string[]): FramingFields {
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? '';
     if (name.length !== 14 && name.length !== 17 && name.length !== 10) continue;
-    takeField(fields, name.toLowerCase(), rawHeaders[i + 1] ?? '');
+    takeField(fields, lowerName(name), rawHeaders[i + 1] ?? '');
   }
   return fields;
 }
@@ -91,7 +87,6 @@ function conflict(line: StatusLine, fields: FramingFields): string | undefined {
 }
 
 function keepAliveLimits(value: string): { keepAliveMs?: number; keepAliveMax?: number } {
-  if (value === '') return {};
   const timeout = /(?:^|[,\s])timeout\s*=\s*"?([0-9]{1,9})(?![0-9])/i.exec(value)?.[1];
   const max = /(?:^|[,\s])max\s*=\s*"?([0-9]{1,9})(?![0-9])/i.exec(value)?.[1];
   return {

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createAnswerReading } from '../../../src/measure/answer.ts';
 import { observeAnswer, type Scene } from '../../support/observe.ts';
@@ -131,5 +132,50 @@ describe('an answer that is not streamed', () => {
     expect(read('{"usage":{"prompt_tokens":3}')).toBeUndefined();
     expect(read('')).toBeUndefined();
     expect(observeAnswer({}, 10, 'Internal Server Error')).toMatchObject({ tokens: {}, finishReasons: [] });
+  });
+
+  it('says the same whether it comes in one piece or in many', () => {
+    const text = fc.oneof(
+      fc.string({ maxLength: 12 }),
+      fc.integer({ min: 100, max: 1100 }).map((length) => 'é'.repeat(length)),
+    );
+    const value = fc.oneof(
+      text,
+      fc.double(),
+      fc.constantFrom(null, true, 7),
+      fc.record({
+        prompt_tokens: fc.nat(),
+        completion_tokens: fc.nat(),
+        message: text,
+        code: fc.constantFrom(400, 'x'),
+      }),
+      fc.array(fc.record({ index: fc.nat(3), finish_reason: text }), { maxLength: 3 }),
+    );
+    const key = fc.constantFrom(
+      ...[
+        'id',
+        'model',
+        'object',
+        'type',
+        'status',
+        'code',
+        'usage',
+        'choices',
+        'error',
+        'message',
+        'stop_reason',
+        'response',
+      ],
+      ...['eval_count', 'timings', 'ID', 'data', '__proto__', 'i\\u0064'],
+    );
+    const member = fc.tuple(key, value).map(([name, of]) => `"${name}": ${JSON.stringify(of)}`);
+    const tail = fc.constantFrom('}', '} \n', '}}', '', '} x', ',"choices":[NaN]}');
+    fc.assert(
+      fc.property(fc.array(member), tail, fc.constantFrom(600, 2000, 10_000), (members, end, bound) => {
+        const json = `{${members.join(',')}${end}`;
+        expect(read(json, bound, json.length + 9_999)).toEqual(read(json, bound, 7));
+      }),
+      { numRuns: 500 },
+    );
   });
 });

@@ -1,0 +1,46 @@
+/**
+ * Sets V8's garbage collector up for a proxy: much short-lived garbage, little that stays. Only flags that V8 still heeds while
+ * it runs, since a command's user can't be asked for options of Node. Must not be needed for anything to work.
+ */
+
+export interface Collector {
+  /** CPUs that this process may use. */
+  readonly cores: number;
+  setFlag(flag: string): void;
+  /** Both halves of the young generation, as they are now. */
+  youngBytes(): number;
+  /** Calls once after so long. */
+  later(waitMs: number, call: () => void): void;
+}
+
+/** Half of what V8 lets it grow to: 16 MB less, at a few scavenges more per second of full load. */
+const mostYoungBytes = 16 * 1024 * 1024;
+const lookMs = 250;
+
+/** One call, at the start. */
+export function setUpCollector(collector: Collector): void {
+  // Without this V8 comes to put what a request makes straight into old space, where it keeps all that it refers to alive until
+  // a full collection: 18 KB promoted per short request against 2, and a third more CPU (seen with --trace-gc on Node 20).
+  collector.setFlag('--no-allocation-site-pretenuring');
+  if (collector.cores === 1) for (const flag of helperless) collector.setFlag(flag);
+  boundYoung(collector);
+}
+
+/** Helper threads only take turns with the one that they help: 5 % of a short request's CPU, and longer pauses. */
+const helperless = [
+  '--no-parallel-scavenge',
+  '--no-concurrent-marking',
+  '--no-concurrent-sweeping',
+  '--no-concurrent-array-buffer-sweeping',
+];
+
+/** V8 multiplies its size by the factor whenever much survives: one step to the bound, then none. */
+function boundYoung(collector: Collector): void {
+  const bytes = collector.youngBytes();
+  if (bytes >= mostYoungBytes) {
+    collector.setFlag('--semi-space-growth-factor=1');
+    return;
+  }
+  collector.setFlag(`--semi-space-growth-factor=${Math.max(2, Math.floor(mostYoungBytes / bytes))}`);
+  collector.later(lookMs, () => boundYoung(collector));
+}
