@@ -207,6 +207,8 @@ static void read_body(void *context, const char *data, size_t bytes) {
   }
 }
 
+static void start_stream(unsigned number);
+
 static void release_connection(struct connection *c) {
   c->busy = false;
   in_flight--;
@@ -227,13 +229,15 @@ static void end_answer(struct connection *c) {
   }
   if (c->kind == OPEN && counts) open_answers++, samples_add(&open_latency, took_ns);
   if (c->kind == CLOSED && counts) closed_answers++, samples_add(&closed_latency, took_ns);
-  bool goes_on = c->kind == CLOSED || (c->kind == STREAM && options.again);
-  if (goes_on && arrival_ns < window_to_ns && !c->answer.close_after) {
+  bool goes_on = (c->kind == CLOSED || (c->kind == STREAM && options.again)) && arrival_ns < window_to_ns;
+  if (goes_on && !c->answer.close_after) {
     c->reused = true;
     begin_request(c);
-  } else {
-    release_connection(c);
+    return;
   }
+  unsigned number = c->wish.id;
+  release_connection(c);
+  if (goes_on && c->kind == STREAM) start_stream(number);
 }
 
 /* A kept connection that the other side closed: an idle one is only forgotten; a request that just went out on it goes again. */

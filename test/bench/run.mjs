@@ -111,7 +111,7 @@ const isBusy = (rows) => rows.length > 0 && median(rows.map(foreignShare)) > 0.5
  */
 function judgeRun(options, rows, failures) {
   const own = rows.filter(({ candidate }) => candidate === 'warmlane');
-  const broken = own.filter(({ errorCount }) => errorCount > 0);
+  const broken = rows.filter(({ candidate, errorCount }) => candidate.startsWith('warmlane') && errorCount > 0);
   for (const row of broken) say(`BROKEN: ${describeRow(row)}`);
   const wanted = options.candidates === undefined || options.candidates.includes('warmlane');
   const absent = wanted && own.length === 0;

@@ -120,10 +120,10 @@ async function main() {
     console.log('trace-cost: dist/export/trace/request-spans.js is absent: run `npm run build`');
     return 1;
   }
-  /** @type {[typeof import('../../src/export/trace/request-spans.ts'), typeof import('../../src/export/trace/resource.ts')]} */
+  /** @type {[typeof import('../../src/export/trace/request-spans.ts'), typeof import('../../src/export/trace/span-source.ts')]} */
   const [{ requestSpans, sizeOf }, { createSpanSource }] = await Promise.all([
     built('export/trace/request-spans.js'),
-    built('export/trace/resource.js'),
+    built('export/trace/span-source.js'),
   ]);
   const source = await createSpanSource({ 'service.name': 'warmlane' }, 'bench');
   const serializer = officialSerializer();
