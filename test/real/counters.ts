@@ -32,8 +32,7 @@ export const vllmCounterNames: CounterNames = {
 };
 
 export async function readCounters(url: string, names: CounterNames): Promise<Counters> {
-  const answer = await fetch(`${url}/metrics`, { signal: AbortSignal.timeout(10_000) });
-  const page = await answer.text();
+  const page = await readPage(url);
   const value = (name: string) => sumOf(page, name);
   return {
     promptComputed: value(names.promptComputed),
@@ -42,6 +41,30 @@ export async function readCounters(url: string, names: CounterNames): Promise<Co
     running: value(names.running),
     waiting: value(names.waiting),
   };
+}
+
+/** What an engine's histogram has taken in so far, in its own unit. */
+export interface Histogram {
+  readonly sum: number;
+  readonly count: number;
+}
+
+/** @param names of the histograms, without `_sum` and `_count` */
+export async function readHistograms<Name extends string>(
+  url: string,
+  names: Readonly<Record<Name, string>>,
+): Promise<Readonly<Record<Name, Histogram>>> {
+  const page = await readPage(url);
+  const entries = Object.entries<string>(names).map(([key, name]) => [
+    key,
+    { sum: sumOf(page, `${name}_sum`), count: sumOf(page, `${name}_count`) },
+  ]);
+  return Object.fromEntries(entries) as Record<Name, Histogram>; // the keys are those of `names`
+}
+
+async function readPage(url: string): Promise<string> {
+  const answer = await fetch(`${url}/metrics`, { signal: AbortSignal.timeout(10_000) });
+  return answer.text();
 }
 
 /** `after` less `before` for what only grows. */

@@ -67,8 +67,8 @@ describe.runIf(installed('vllm'))('findings on vLLM', () => {
       );
       const found = await untilFound(warmlane, 'speculation');
       expect(found.evidence).toMatchObject({ source: 'engine' });
-      expect(found.evidence['acceptance']).toBeGreaterThan(0);
-      expect(found.evidence['acceptance']).toBeLessThanOrEqual(1);
+      expect(found.evidence['acceptedPercent']).toBeGreaterThan(0);
+      expect(found.evidence['acceptedPercent']).toBeLessThanOrEqual(100);
       expect((await findings(warmlane)).map(({ finding }) => finding)).toEqual(['speculation']);
     });
   });
@@ -82,7 +82,7 @@ describe.runIf(installed('vllm'))('findings on vLLM', () => {
       expect(ids).toContain(preemption.evidence['victim']);
       expect(preemption.evidence['gapMs']).toBeGreaterThan(500);
       const exhaustion = await untilFound(warmlane, 'kv_exhaustion');
-      expect(exhaustion.evidence['kvUsage']).toBeGreaterThan(0.85);
+      expect(exhaustion.evidence['kvUsedPercent']).toBeGreaterThan(85);
       const named = (await findings(warmlane)).map(({ finding }) => finding);
       expect(named).not.toContain('prefill_stall');
       expect(named).not.toContain('foreign_traffic');

@@ -85,7 +85,8 @@ describe.runIf(hasPrometheus())('Prometheus', () => {
       'gen_ai_server_time_per_output_token_seconds',
       (record: WireRecord) => [known(record.figures.tpotMs, 'TPOT') / 1000],
     ],
-    ['gen_ai_server_request_duration_seconds', (record: WireRecord) => [known(record.figures.e2eMs, 'E2E') / 1000]],
+    ['gen_ai_server_request_duration_seconds', (record: WireRecord) => [record.figures.durationMs / 1000]],
+    ['warmlane_time_to_last_token_seconds', (record: WireRecord) => [known(record.figures.e2eMs, 'E2E') / 1000]],
     ['warmlane_inter_token_latency_seconds', (record: WireRecord) => itlSeconds(record)],
   ])('takes the quantiles of %s within one bucket', async (metric, valuesOf) => {
     const { prometheus, records } = world();

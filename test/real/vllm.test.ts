@@ -2,6 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { abortSuite, abortsInLog, untilAborts } from './abort-suite.ts';
+import { aiperfSuite } from './aiperf-suite.ts';
 import { startBench, untilIdle, type Bench } from './bench.ts';
 import { until } from './child-process.ts';
 import { clientSuite } from './client-suite.ts';
@@ -11,6 +12,7 @@ import { modelName } from './engine.ts';
 import { findingsSuite } from './findings-suite.ts';
 import { installed } from './installed.ts';
 import { startLlamaServer } from './llama-server.ts';
+import { vllmMeasurementSuite } from './measurement-suite.ts';
 import { ask } from './raw-client.ts';
 import { expectedPayload, known, only, relay, sha256, start, sum } from './reading.ts';
 import { relaySuite } from './relay-suite.ts';
@@ -45,6 +47,8 @@ describe.runIf(installed('vllm'))('vLLM', () => {
   abortSuite('vllm', bench);
   clientSuite('vllm', bench);
   findingsSuite('vllm', bench);
+  vllmMeasurementSuite(bench);
+  aiperfSuite('vllm', bench);
 
   describe('streams', () => {
     it('R14 half a character is a token all the same', async () => {

@@ -7,8 +7,9 @@ import type { RequestRecord } from '../../src/domain/record.ts';
 import type { FleetSnapshot } from '../../src/domain/fleet.ts';
 import { startChild, until, untilReady, type ChildProcess } from './child-process.ts';
 
-/** A record as the admin listener writes it: the stamps are plain arrays. */
-export type WireRecord = Omit<RequestRecord, 'stamps'> & {
+/** A record as the admin listener writes it: the stamps are plain arrays, gaps in seconds say so. */
+export type WireRecord = Omit<RequestRecord, 'stamps' | 'itl'> & {
+  readonly itlSeconds?: NonNullable<RequestRecord['itl']>;
   readonly stamps?: {
     readonly atMs: readonly number[];
     readonly choice?: readonly number[];
