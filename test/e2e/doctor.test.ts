@@ -1,8 +1,11 @@
 /** `warmlane doctor` before simulated engines, bare and behind gateways with one bad habit each. */
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createSimServer, type SimServer } from '../../src/sim/server.ts';
 import { laptopLlamaServer, laptopVllmServer, type SimServerSettings } from '../../src/sim/server-settings.ts';
-import { doctor } from '../support/doctor.ts';
+import { doctor, type DoctorReport } from '../support/doctor.ts';
 import { startGateway, type GatewayHabits } from '../support/gateway.ts';
 import { hasNginx, startNginx } from '../support/nginx.ts';
 import { startProxy } from '../support/proxy.ts';
@@ -145,6 +148,108 @@ describe('a gateway', () => {
     expect(of('buffering.encoding')).toMatch(/^warn .*gzip/);
     expect(findings.find(({ check }) => check === 'buffering.encoding')?.remedy).toContain('gzip off');
   });
+});
+
+/** An endpoint that lists one model and answers whatever else by `answer`. */
+async function speaking(answer: (response: ServerResponse) => void): Promise<string> {
+  const server = createServer((request, response) => {
+    response.on('error', () => {});
+    request.resume();
+    if (request.url === '/v1/models')
+      return void response.setHeader('content-type', 'application/json').end('{"object":"list","data":[{"id":"m"}]}');
+    if (request.url !== '/v1/chat/completions') return void response.writeHead(404).end();
+    request.on('end', () => answer(response));
+  });
+  return listening(server);
+}
+
+async function listening(server: Server): Promise<string> {
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket) => void sockets.add(socket.on('error', () => {})));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  closing.push({
+    async close() {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((resolve) => void server.close(resolve));
+    },
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`; // a TCP server's
+}
+
+const eventOf = (delta: object) => `data: ${JSON.stringify({ choices: [{ index: 0, delta }] })}\n\n`;
+
+/** The text again and again for as long as anybody reads. */
+const repeating = (text: string, everyMs: number) => (response: ServerResponse) => {
+  response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders();
+  const timer = setInterval(() => {
+    response.write(text);
+  }, everyMs);
+  response.on('close', () => clearInterval(timer));
+};
+
+const endless = repeating(eventOf({ content: 'on ' }).repeat(5), 1);
+const streamsOf = { tokens: endless, silence: repeating('', 1000), comments: repeating(': on\n\n', 5) };
+
+describe('an endpoint that is none, or a broken one', () => {
+  it('is called bad where a stream ends in which no token ever came', async () => {
+    const url = await speaking((response) => {
+      const finish = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n`;
+      response
+        .writeHead(200, { 'content-type': 'text/event-stream' })
+        .end(`${eventOf({ role: 'assistant' })}${finish}data: [DONE]\n\n`);
+    });
+    const { exitCode, of } = await doctor(url, ['--timeout', '2']);
+    expect(exitCode).toBe(1);
+    expect(of('buffering.spread')).toBe('bad the stream brought no token');
+  });
+
+  it('is said at once to be no API where a web page comes with 200', async () => {
+    const page = '<!doctype html>\n<title>Welcome</title>';
+    const server = createServer((_, response) => void response.setHeader('content-type', 'text/html').end(page));
+    const url = await listening(server);
+    for (const flags of [[], ['--cache', '--yes']]) {
+      const { exitCode, findings, of }: DoctorReport = await doctor(url, flags);
+      expect(exitCode).toBe(1);
+      expect(of('chat')).toBe('bad a web page came instead of an answer: this is no API');
+      expect(findings.map(({ check }) => check)).toEqual(['engine', 'gateway', 'chat']);
+    }
+  });
+
+  it('is told by what it says where that is no HTTP', async () => {
+    const url = await listening(createTcpServer((socket) => void socket.end('SSH-2.0-OpenSSH_9.6\r\n')));
+    const { exitCode, said } = await doctor(url);
+    expect(exitCode).toBe(2);
+    expect(said).toContain('does not answer in HTTP (');
+    expect(said).toContain('it began "SSH-2.0-OpenSSH_9.6');
+  });
+
+  it('is left where its stream has no end, and nothing is concluded from what would come behind it', async () => {
+    const { exitCode, of, findings } = await doctor(await speaking(endless), ['--timeout', '6']);
+    expect(exitCode).toBe(1);
+    expect(of('stream.end')).toBe('bad a stream goes on far past max_tokens');
+    expect(findings.find(({ check }) => check === 'stream.end')?.evidence).toMatch(
+      /^24 tokens were asked for; no end after \d+/,
+    );
+    expect(of('usage.stream')).toBe('unknown the stream was not seen to its end, where usage comes');
+    expect(of('usage.cached')).toMatch(/^unknown/);
+  });
+
+  it.each(['tokens', 'silence', 'comments'] as const)(
+    'keeps the experiment no longer than it was given, by a stream of %s',
+    async (what) => {
+      const startMs = performance.now();
+      const { exitCode, said } = await doctor(await speaking(streamsOf[what]), [
+        '--cache',
+        '--timeout',
+        '2',
+        '--prompt-tokens',
+        '100',
+      ]);
+      expect(said).toContain(' 2 s;');
+      expect(exitCode).toBe(1);
+      expect(performance.now() - startMs).toBeLessThan(4000);
+    },
+  );
 });
 
 describe('the command', () => {

@@ -18,7 +18,11 @@ function judgeRunning(evidence: AbortEvidence, pace: Pace): Finding {
   const check = `abort.${phase}`;
   if (before?.running === undefined) return judgeByTiming(evidence, pace);
   if (phase === 'decode' && (during?.running ?? 0) <= before.running) {
-    return finding(check, 'unknown', 'the counters did not show our own request: they may be another engine’s', {
+    const says =
+      before.running > 0
+        ? 'others use the engine: our own request did not show beside theirs'
+        : 'the counters did not show our own request: they may be another engine’s';
+    return finding(check, 'unknown', says, {
       evidence: `running ${before.running} before, ${during?.running ?? 'unread'} meanwhile`,
     });
   }
@@ -32,6 +36,15 @@ function judgeRunning(evidence: AbortEvidence, pace: Pace): Finding {
   const text = { evidence: evidenceText };
   if (phase === 'prefill' && tokensSeen > 0)
     return finding(check, 'unknown', 'its prefill was over before we could leave', text);
+  if (made !== undefined && (made < 0 || made > 1.1 * maxTokens))
+    return finding(check, 'unknown', 'the counters are of others’ requests too, or of several engines in turn', text);
+  if (phase === 'prefill' && before.running > 0)
+    return finding(
+      check,
+      'unknown',
+      'others use the engine: whether it still works on our prompt can not be told',
+      text,
+    );
   if ((last.counters.running ?? 0) > before.running) {
     // Others may have begun something meanwhile; on a server that was idle it can only be ours.
     return before.running > 0

@@ -6,30 +6,58 @@ import { finding, printable, type Finding } from './finding.ts';
 import { medianOf, msText, spreadOf, spreadText } from './statistics.ts';
 import { jsonIn, ttftOf, type Seen } from './wire.ts';
 
+/** What to do about an answer without an end. */
+export const bounded = 'max_tokens does not reach the engine, or a hop repeats itself: let it through';
+
+/** Said only where a stream did not end as it should. */
+export function judgeEnd(
+  { fault, error, tokenMs }: Seen,
+  { askedTokens, hurried }: { readonly askedTokens: number; readonly hurried: boolean },
+): readonly Finding[] {
+  if (fault?.kind === 'endless') {
+    const evidence = `${askedTokens} tokens were asked for; ${fault.detail}, then the doctor left`;
+    return [finding('stream.end', 'bad', 'a stream goes on far past max_tokens', { evidence, remedy: bounded })];
+  }
+  if (fault !== undefined) {
+    const evidence = `${fault.detail}; ${tokenMs.length} token events came`;
+    // By the time of the whole run: that says little of the stream.
+    const verdict = fault.kind === 'timeout' && hurried ? 'unknown' : 'bad';
+    const says = fault.kind === 'timeout' ? 'a small stream was not over in time' : 'a stream broke off';
+    return [finding('stream.end', verdict, says, { evidence })];
+  }
+  if (error === undefined) return [];
+  return [finding('stream.end', 'bad', 'a stream ended with an error', { evidence: printable(error.message) })];
+}
+
 export function judgeUsage(plain: Seen, perEvent: Seen | undefined, engine: string | undefined): readonly Finding[] {
   const { usage, timings } = plain;
   const counts =
     usage?.output === undefined ? undefined : `${usage.prompt ?? '?'} prompt and ${usage.output} output tokens`;
   const cached = usage?.cached ?? timings?.cached;
+  const unread = plain.fault === undefined ? undefined : 'the stream was not seen to its end, where usage comes';
   const findings = [
-    counts === undefined
-      ? finding('usage.stream', 'warn', 'streams do not report usage, even when asked for it', {
-          evidence: 'stream_options.include_usage was sent',
-          remedy: 'tokens can only be estimated: let include_usage through to the engine',
-        })
-      : finding('usage.stream', 'ok', 'streams report usage when asked', { evidence: counts }),
-    cached === undefined
-      ? finding('usage.cached', 'warn', 'cached tokens are not reported', {
-          remedy:
-            engine === 'vllm'
-              ? 'start vLLM with --enable-prompt-tokens-details'
-              : engine === 'sglang'
-                ? 'start SGLang with --enable-cache-report'
-                : 'hits can then be told by time to first token only (doctor --cache tries)',
-        })
-      : finding('usage.cached', 'ok', 'cached tokens are reported', {
-          evidence: usage?.cached === undefined ? 'timings.cache_n' : 'usage.prompt_tokens_details.cached_tokens',
-        }),
+    counts === undefined && unread !== undefined
+      ? finding('usage.stream', 'unknown', unread)
+      : counts === undefined
+        ? finding('usage.stream', 'warn', 'streams do not report usage, even when asked for it', {
+            evidence: 'stream_options.include_usage was sent',
+            remedy: 'tokens can only be estimated: let include_usage through to the engine',
+          })
+        : finding('usage.stream', 'ok', 'streams report usage when asked', { evidence: counts }),
+    cached === undefined && unread !== undefined
+      ? finding('usage.cached', 'unknown', unread)
+      : cached === undefined
+        ? finding('usage.cached', 'warn', 'cached tokens are not reported', {
+            remedy:
+              engine === 'vllm'
+                ? 'start vLLM with --enable-prompt-tokens-details'
+                : engine === 'sglang'
+                  ? 'start SGLang with --enable-cache-report'
+                  : 'hits can then be told by time to first token only (doctor --cache tries)',
+          })
+        : finding('usage.cached', 'ok', 'cached tokens are reported', {
+            evidence: usage?.cached === undefined ? 'timings.cache_n' : 'usage.prompt_tokens_details.cached_tokens',
+          }),
   ];
   if (perEvent !== undefined) {
     const many = perEvent.tokenMs.length > 1 && perEvent.usageEvents >= perEvent.tokenMs.length;
@@ -64,7 +92,10 @@ export function judgeErrors(unknownModel: Seen | undefined, badJson: Seen): read
       badJson.status >= 400 && badJson.status < 500
         ? finding('errors.json', 'ok', `broken JSON is refused with ${badJson.status}`)
         : finding('errors.json', 'warn', `broken JSON is answered with ${badJson.status}`, {
-            remedy: 'it is no fault of the server: do not count it as one, do not retry it',
+            remedy:
+              badJson.status < 400
+                ? 'what answers here does not read its requests: look at the path of the URL'
+                : 'it is no fault of the server: do not count it as one, do not retry it',
           }),
     );
   }

@@ -119,7 +119,8 @@ export function parseDoctorArguments(
 
 function readUrl(words: readonly string[], problems: string[]): string {
   const [word, ...rest] = words;
-  if (rest.length > 0) problems.push(`unexpected: ${rest.map((extra) => JSON.stringify(extra)).join(', ')}`);
+  if (rest.length > 0)
+    problems.push(`one endpoint at a time; too much: ${rest.map((extra) => JSON.stringify(extra)).join(', ')}`);
   if (word === undefined) {
     problems.push('which endpoint? Write warmlane doctor http://HOST:PORT');
     return '';

@@ -44,6 +44,13 @@ export interface AskerDeps {
 
 export const chatPath = '/v1/chat/completions';
 
+/** Some engines send a token in several events; four times as many as were asked for is no answer to the question. */
+export function endlessFrom(maxTokens: number): number {
+  return 4 * maxTokens + 100;
+}
+
+const nothing = Promise.resolve(undefined);
+
 export function createAsker(endpoint: Endpoint, settings: AskerSettings, { clock, purse, random }: AskerDeps): Asker {
   const engine = endpoint.facts?.engineKnown === true ? endpoint.facts.engine : undefined;
   const { model, apiKey } = settings;
@@ -62,10 +69,11 @@ export function createAsker(endpoint: Endpoint, settings: AskerSettings, { clock
   const open: Asker['open'] = ({ promptTokens, ...ask }, request = {}) => {
     if (!purse.take(promptTokens)) return undefined;
     const body = chatBody({ ...ask, model: ask.model ?? model }, engine);
-    return wire.call({ path: chatPath, body, timeoutMs: timeoutMs(), ...request });
+    const mostTokens = endlessFrom(ask.maxTokens);
+    return wire.call({ path: chatPath, body, timeoutMs: timeoutMs(), mostTokens, ...request });
   };
   return {
-    endpoint,
+    endpoint: { ...endpoint, counters: () => (purse.leftMs() === 0 ? nothing : endpoint.counters(timeoutMs())) },
     model,
     clock,
     purse,

@@ -5,7 +5,7 @@
 import { finding, type Finding } from './finding.ts';
 import { unbufferRemedy, type Gateway } from './gateways.ts';
 import { msText } from './statistics.ts';
-import { ttftOf, type Seen } from './wire.ts';
+import { isSilent, ttftOf, type Seen } from './wire.ts';
 
 export interface Arrival {
   readonly tokenEvents: number;
@@ -84,9 +84,12 @@ export function judgeBuffering(evidence: StreamEvidence): readonly Finding[] {
 function judgeSpread({ plain, longer, gateways }: StreamEvidence): Finding {
   const arrival = arrivalOf(plain);
   if (arrival === undefined) {
+    if (isSilent(plain)) return noToken(plain, 'buffering.spread');
     const isStream = plain.headers['content-type']?.includes('text/event-stream') === true;
     return isStream
-      ? finding('buffering.spread', 'unknown', 'the stream brought no token')
+      ? finding('buffering.spread', 'unknown', 'the stream is compressed though nobody offered that', {
+          evidence: `content-encoding: ${plain.headers['content-encoding'] ?? ''}`,
+        })
       : finding('buffering.spread', 'bad', 'stream: true was answered, but not as an event stream', {
           evidence: `status ${plain.status ?? 'none'}, content-type ${plain.headers['content-type'] ?? 'none'}`,
           remedy: `the endpoint, or a hop that gathers the answer, ignores stream: ${unbufferRemedy(gateways)}`,
@@ -115,6 +118,13 @@ function judgeSpread({ plain, longer, gateways }: StreamEvidence): Finding {
     case 'unclear':
       return finding('buffering.spread', 'unknown', "can't tell: too few events, or too quick an answer", text);
   }
+}
+
+export function noToken({ events, fault }: Seen, check: string): Finding {
+  return finding(check, 'bad', 'the stream brought no token', {
+    evidence: `${events} events${fault === undefined ? '' : `; ${fault.detail}`}`,
+    remedy: 'look into the log of the engine: it generated nothing, or a hop on the way ate it',
+  });
 }
 
 function judgeHeaders({ plain, gzip, gateways }: StreamEvidence): readonly Finding[] {

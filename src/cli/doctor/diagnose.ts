@@ -4,17 +4,17 @@
  */
 import { abortDecoding, abortPrefill, abortQueued, prefillTokens, type Pace } from './abort-probe.ts';
 import { judgeAbort } from './abort.ts';
-import { judgeErrors, judgeLatency, judgeUsage, latencyOf } from './answers.ts';
+import { bounded, judgeEnd, judgeErrors, judgeLatency, judgeUsage, latencyOf } from './answers.ts';
 import { chatPath, type Asker } from './asker.ts';
-import { arrivalOf, flowOf, judgeBuffering } from './buffering.ts';
+import { arrivalOf, flowOf, judgeBuffering, noToken } from './buffering.ts';
 import { countingMessages } from './chat-body.ts';
 import type { Endpoint } from './endpoint.ts';
-import { finding, type Finding } from './finding.ts';
+import { finding, printable, type Finding } from './finding.ts';
 import { gatewaysIn } from './gateways.ts';
 import { judgeFlags, judgeIdentity } from './identity.ts';
 import { judgeKeepAlive, probeKeepAlive } from './keep-alive.ts';
 import type { Budget } from './purse.ts';
-import type { Seen } from './wire.ts';
+import { isSilent, isWebPage, type Seen } from './wire.ts';
 
 const answerTokens = 24;
 /** Past this the queue would have to be filled with too much work. */
@@ -36,7 +36,9 @@ export async function diagnose(asker: Asker): Promise<readonly Finding[]> {
   const { endpoint } = asker;
   const countersSeen = (await endpoint.counters()) !== undefined;
   const plain = await stream(asker, answerTokens);
-  if (plain === undefined || plain.status !== 200) return [...judgeIdentity(endpoint), refused(plain)];
+  if (plain === undefined || plain.status !== 200 || isWebPage(plain))
+    return [...judgeIdentity(endpoint), refused(plain)];
+  const hurried = asker.purse.leftMs() === 0;
   const identity = { ...endpoint, gateways: gatewaysIn({ ...headersOf(endpoint), ...plain.headers }) };
   const { gateways } = identity;
   const arrival = arrivalOf(plain);
@@ -61,6 +63,7 @@ export async function diagnose(asker: Asker): Promise<readonly Finding[]> {
     ...judgeIdentity(identity),
     ...judgeFlags(identity, countersSeen),
     ...judgeBuffering(evidence),
+    ...judgeEnd(plain, { askedTokens: answerTokens, hurried }),
     ...judgeUsage(plain, gzip?.status === 200 ? gzip : undefined, endpoint.facts?.engine),
     ...judgeKeepAlive(await probeKeepAlive(asker)),
     ...(await errors(asker)),
@@ -96,6 +99,14 @@ function stream(
 
 /** No answer to the first chat: nothing else can be found out. */
 export function refused(seen: Seen | undefined): Finding {
+  if (seen !== undefined && isWebPage(seen))
+    return finding('chat', 'bad', 'a web page came instead of an answer: this is no API', {
+      evidence: printable(seen.body.slice(0, 120)),
+      remedy: 'look at host, port and path of the URL',
+    });
+  if (seen?.status === 200 && isSilent(seen)) return noToken(seen, 'chat');
+  if (seen?.fault?.kind === 'endless')
+    return finding('chat', 'bad', 'a small streamed chat has no end', { evidence: seen.fault.detail, remedy: bounded });
   const evidence = seen?.fault?.detail ?? `status ${seen?.status ?? 'none'}: ${seen?.body.slice(0, 200) ?? ''}`;
   const remedy =
     seen?.status === 401 || seen?.status === 403

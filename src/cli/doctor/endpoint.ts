@@ -35,7 +35,7 @@ export interface Endpoint {
   /** What its listing of models answered. */
   readonly listing: ProbeResult;
   /** undefined: no engine's counters can be read there. */
-  counters(): Promise<EngineCounters | undefined>;
+  counters(timeoutMs?: number): Promise<EngineCounters | undefined>;
 }
 
 const probeMs = 5000;
@@ -50,6 +50,8 @@ export async function lookAt(
   const listing = await ask('/v1/models');
   const gone = isFailure(listing);
   const metrics = gone ? undefined : await ask('/metrics');
+  // A gateway may answer the listing itself, without a Via, and pass on the rest.
+  const passed = metrics === undefined || isFailure(metrics) ? {} : metrics.headers;
   const text = metrics === undefined || isFailure(metrics) || metrics.status !== 200 ? '' : metrics.body;
   const config = labelsOf(text, 'vllm:cache_config_info')[0];
   const date = gone ? Number.NaN : Date.parse(listing.headers['date'] ?? '');
@@ -60,12 +62,12 @@ export async function lookAt(
     facts,
     listing,
     models: modelsIn(listing),
-    gateways: gone ? [] : gatewaysIn(listing.headers),
+    gateways: gone ? [] : gatewaysIn({ ...passed, ...listing.headers }),
     loraAdapters: adapters === undefined || isFailure(adapters) ? 0 : countIn(adapters.body),
     ...(Number.isNaN(date) ? {} : { clockSkewMs: date - clock.wallMs() }),
     ...(config === undefined ? {} : { cacheConfig: config }),
-    async counters() {
-      const answer = await ask('/metrics');
+    async counters(timeoutMs = probeMs) {
+      const answer = await fetch('/metrics', { timeoutMs: Math.min(probeMs, timeoutMs) });
       return isFailure(answer) || answer.status !== 200 ? undefined : readCounters(answer.body);
     },
   };

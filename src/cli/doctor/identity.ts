@@ -11,10 +11,11 @@ export function judgeIdentity(endpoint: Endpoint): readonly Finding[] {
   const listed = models.map(({ id }) => id);
   const shown =
     listed.length > 5 ? `${listed.slice(0, 5).join(', ')} and ${listed.length - 5} more` : listed.join(', ');
+  const evidence = listed.length === 0 ? 'lists no models' : `models ${shown}`;
   const findings = [
     name === undefined
-      ? finding('engine', 'unknown', 'an endpoint whose engine does not show itself', { evidence: `models ${shown}` })
-      : finding('engine', 'ok', name, { evidence: listed.length === 0 ? 'lists no models' : `models ${shown}` }),
+      ? finding('engine', 'unknown', 'an endpoint whose engine does not show itself', { evidence })
+      : finding('engine', 'ok', name, { evidence }),
     gateways.length === 0
       ? finding('gateway', 'ok', 'none shows itself between here and the engine')
       : finding('gateway', 'ok', gateways.map((gateway) => gateway.name).join(', '), {

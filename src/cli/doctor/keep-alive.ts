@@ -3,7 +3,7 @@
  * what happened and by what the headers promised (R01: some close in spite of them).
  */
 import type { Asker } from './asker.ts';
-import { chatPath } from './asker.ts';
+import { chatPath, endlessFrom } from './asker.ts';
 import { chatBody, countingMessages } from './chat-body.ts';
 import { finding, type Finding } from './finding.ts';
 import type { Seen } from './wire.ts';
@@ -17,16 +17,17 @@ export interface KeepAliveEvidence {
   readonly afterError?: Seen;
 }
 
+const answerTokens = 4;
 /** Time for a FIN that follows an answer to arrive. */
 const settleMs = 40;
 
 export async function probeKeepAlive(asker: Asker): Promise<KeepAliveEvidence> {
   const wire = asker.newWire();
-  const timeoutMs = Math.max(1, Math.min(20_000, asker.purse.leftMs()));
   // One after the other with a pause: the connection before must be back in the pool, or be seen to close.
   const ask = async (request: { readonly path: string; readonly body?: object | string }) => {
     await asker.pause(settleMs);
-    return wire.ask({ ...request, fresh: false, timeoutMs });
+    const timeoutMs = Math.max(1, Math.min(20_000, asker.purse.leftMs()));
+    return wire.ask({ ...request, fresh: false, timeoutMs, mostTokens: endlessFrom(answerTokens) });
   };
   const models = () => ask({ path: '/v1/models' });
   try {
@@ -34,7 +35,7 @@ export async function probeKeepAlive(asker: Asker): Promise<KeepAliveEvidence> {
     const afterShort = await models();
     if (!asker.purse.take(60)) return { first, afterShort };
     const body = chatBody(
-      { model: asker.model, messages: countingMessages(asker.nonce()), maxTokens: 4, stream: true },
+      { model: asker.model, messages: countingMessages(asker.nonce()), maxTokens: answerTokens, stream: true },
       asker.endpoint.facts?.engine,
     );
     const stream = await ask({ path: chatPath, body });

@@ -1,6 +1,7 @@
 /**
  * `warmlane doctor`: looks who answers, states what the examination will cost, makes it, prints what was found.
  */
+import { isFailure } from '../../fleet/probe-port.ts';
 import { systemClock, type Clock } from '../../platform/clock.ts';
 import type { Process } from '../process.ts';
 import { doctorHelp, parseDoctorArguments, type DoctorOptions } from './arguments.ts';
@@ -51,7 +52,7 @@ export async function runDoctor(
   const { options } = args;
   const endpoint = await lookAt(options, deps.clock);
   if (endpoint.outcome.kind === 'failed') {
-    process.err(`warmlane doctor: ${options.url} does not answer (${endpoint.outcome.failure})\n`);
+    process.err(`warmlane doctor: ${options.url} ${noAnswer(endpoint, endpoint.outcome.failure)}\n`);
     return 2;
   }
   const { plan, budget } = budgetFor(endpoint, options);
@@ -71,6 +72,12 @@ export async function runDoctor(
   } finally {
     asker.close();
   }
+}
+
+/** Where no word is known for it, what came. */
+function noAnswer({ listing }: Endpoint, failure: string): string {
+  const known = failure !== 'other' || !isFailure(listing);
+  return known ? `does not answer (${failure})` : `does not answer in HTTP (${printable(listing.detail)})`;
 }
 
 function budgetFor(

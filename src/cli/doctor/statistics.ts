@@ -30,7 +30,7 @@ export function medianOf(values: readonly number[]): number {
 export type Comparison = 'below' | 'alike' | 'unclear';
 
 /** Fewer on either side prove nothing. */
-const leastEach = 4;
+export const leastEach = 4;
 /** Share of pairs in which the first is smaller: from here on it is no accident with four against four. */
 const clearShare = 0.9;
 /** A difference below a quarter isn't what a cache hit looks like. */

@@ -41,7 +41,8 @@ export interface Seen {
   readonly done: boolean;
   /** What was no event stream, up to a bound. */
   readonly body: string;
-  readonly fault?: { readonly kind: FaultKind | 'timeout'; readonly detail: string };
+  /** `timeout` and `endless`: we gave it up. */
+  readonly fault?: { readonly kind: FaultKind | 'timeout' | 'endless'; readonly detail: string };
   /** Cut off by us, as the request asked. */
   readonly aborted: boolean;
 }
@@ -58,6 +59,8 @@ export interface WireRequest {
   readonly abortAfterTokens?: number;
   /** Goes away so long after the request was sent, if no token came. */
   readonly abortAfterMs?: number;
+  /** A stream that brings more token events has no end: it is left. */
+  readonly mostTokens?: number;
   readonly onToken?: (count: number) => void;
 }
 
@@ -74,6 +77,8 @@ export interface Wire {
 
 const maxBodyBytes = 2 * 1024 * 1024;
 const maxMoments = 20_000;
+/** Tokens or not: progress on a very long prompt comes in some thousands. */
+const maxEvents = 50_000;
 
 export interface WireSettings {
   readonly url: string;
@@ -101,7 +106,7 @@ export function createWire(settings: WireSettings, clock: Clock): Wire {
         resolve(book.seen());
       };
     });
-    const leave = (why: 'aborted' | 'timeout') => {
+    const leave = (why: 'aborted' | 'timeout' | 'endless') => {
       if (book.over) return;
       exchange.abort();
       book.left(why, request.timeoutMs);
@@ -134,6 +139,8 @@ export function createWire(settings: WireSettings, clock: Clock): Wire {
           const most = request.abortAfterTokens;
           // Not within the read: the connection still handles it.
           if (most !== undefined && book.tokens >= most) queueMicrotask(() => leave('aborted'));
+          else if (book.tokens > (request.mostTokens ?? maxMoments - 1) || book.events > maxEvents)
+            queueMicrotask(() => leave('endless'));
         },
         end() {
           book.end();
@@ -196,6 +203,9 @@ function createBook(engine: Engine | undefined, clock: Clock) {
     get tokens() {
       return tokenMs.length;
     },
+    get events() {
+      return events;
+    },
     get over() {
       return over;
     },
@@ -233,9 +243,11 @@ function createBook(engine: Engine | undefined, clock: Clock) {
       over = true;
       state.fault = { kind, detail };
     },
-    left(why: 'aborted' | 'timeout', timeoutMs: number) {
+    left(why: 'aborted' | 'timeout' | 'endless', timeoutMs: number) {
       over = true;
       if (why === 'aborted') state.aborted = true;
+      else if (why === 'endless')
+        state.fault = { kind: why, detail: `no end after ${tokenMs.length} token events of ${events} events` };
       else state.fault = { kind: 'timeout', detail: `no end within ${Math.round(timeoutMs)} ms` };
     },
     seen: (): Seen => ({
@@ -265,6 +277,19 @@ function wholeFacts(text: string): Pick<Partial<Seen>, 'usage' | 'timings'> {
     ...(usage === undefined ? {} : { usage: readUsage(usage) }),
     ...(timings === undefined ? {} : { timings: readTimings(timings) }),
   };
+}
+
+/** HTML with 200: a page for people, of whatever stands at that address. */
+export function isWebPage({ status, headers, body }: Seen): boolean {
+  return (
+    status === 200 && (headers['content-type']?.includes('text/html') === true || /^\s*<(!doctype|html)/i.test(body))
+  );
+}
+
+/** A stream without a token, as far as it can be read: a compressed one can't. */
+export function isSilent({ headers, tokenMs }: Seen): boolean {
+  const readable = (headers['content-encoding'] ?? 'identity') === 'identity';
+  return readable && tokenMs.length === 0 && headers['content-type']?.includes('text/event-stream') === true;
 }
 
 /** undefined when it is no JSON. */

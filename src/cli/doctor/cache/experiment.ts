@@ -6,7 +6,7 @@ import { isObject, objectAt } from '../../../measure/dialect/facts.ts';
 import type { Asker } from '../asker.ts';
 import type { Message } from '../chat-body.ts';
 import { fillerWords } from '../words.ts';
-import { jsonIn, type Call, type Seen } from '../wire.ts';
+import { isSilent, isWebPage, jsonIn, type Call, type Seen } from '../wire.ts';
 import { createBench, type Bench } from './bench.ts';
 import { granularityOf } from './granularity.ts';
 import { pairsOf } from './interpret.ts';
@@ -41,11 +41,16 @@ export async function runExperiment(asker: Asker, plan: CachePlan): Promise<Cach
 /** @returns what went wrong, if the endpoint answers no chat at all */
 async function firstContact({ send, prompts }: Bench): Promise<Seen | undefined> {
   const first = await send('first', prompts.fresh(shortTokens));
-  if (first?.status === 200) return undefined;
+  if (first !== undefined && isAnswer(first)) return undefined;
   // Some templates know no system role.
   prompts.useUserRole();
   const second = await send('first', prompts.fresh(shortTokens));
-  return second === undefined || second.status === 200 ? undefined : second;
+  return second !== undefined && isAnswer(second) ? undefined : (second ?? first);
+}
+
+/** Other faults are told of request by request: the next one may go better. */
+function isAnswer(seen: Seen): boolean {
+  return seen.status === 200 && !isWebPage(seen) && !isSilent(seen) && seen.fault?.kind !== 'endless';
 }
 
 /** Whole prompts and prefixes of all lengths. @returns whether the server lets hits be counted */

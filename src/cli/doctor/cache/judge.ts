@@ -3,7 +3,7 @@
  */
 import type { Endpoint } from '../endpoint.ts';
 import { finding, type Finding } from '../finding.ts';
-import { msText, spreadText } from '../statistics.ts';
+import { leastEach, msText, spreadText } from '../statistics.ts';
 import type { CacheKind, CacheReading, Hit } from './interpret.ts';
 import { only, type Observation } from './observation.ts';
 
@@ -249,6 +249,8 @@ function judgeSaving({ ttft, savedMs, kind }: CacheReading): Finding {
   const evidence = `time to first token: ${parts.filter((part) => part !== undefined).join(', ')}`;
   if (kind === 'none' || hit === undefined || resident === undefined)
     return finding('cache.saving', kind === 'none' ? 'ok' : 'unknown', 'no hit to measure', { evidence });
+  if (savedMs === undefined && Math.min(hit.count, resident.count) < leastEach)
+    return finding('cache.saving', 'unknown', "can't tell: too few were timed", { evidence, remedy: 'more --rounds' });
   if (savedMs === undefined)
     return finding('cache.saving', 'unknown', "can't tell: the two are not clearly apart", { evidence });
   const share = Math.round((100 * savedMs) / resident.median);

@@ -58,7 +58,7 @@ describe('the arguments of doctor', () => {
 
   it.each([
     ['', 'which endpoint? Write warmlane doctor http://HOST:PORT'],
-    ['http://h http://i', 'unexpected: "http://i"'],
+    ['http://h http://i', 'one endpoint at a time; too much: "http://i"'],
     ['http://h --cach', 'unknown flag --cach; did you mean --cache?'],
     ['http://h --timeout', '--timeout needs a value'],
     ['http://h --timeout 0', '--timeout must be a whole number from 1 to 86400'],

@@ -172,6 +172,17 @@ describe('an abort', () => {
     const others = { running: 2, generated: 100 };
     const on = [{ atMs: 3000, counters: { running: 3, generated: 300 } }];
     expect(judge({ before: others, during: { running: 3 }, after: on }).verdict).toBe('unknown');
+    const hidden = judge({ before: others, during: { running: 2 }, after: on });
+    expect(hidden.verdict).toBe('unknown');
+    expect(hidden.says).toContain('others use the engine');
+    const gone = [{ atMs: 300, counters: { running: 2, generated: 128 } }];
+    expect(judge({ phase: 'prefill', tokensSeen: 0, before: others, after: gone }).verdict).toBe('unknown');
+  });
+
+  it('is not judged by counters that moved as no request of ours can move them', () => {
+    const jumped = (generated: number) => [{ atMs: 300, counters: { running: 0, generated } }];
+    expect(judge({ before: idle, during: busy, after: jumped(700) }).verdict).toBe('unknown');
+    expect(judge({ before: idle, during: busy, after: jumped(50) }).verdict).toBe('unknown');
   });
 
   it('R10 noticed only at the end of a batch of the prompt is warned of', () => {
