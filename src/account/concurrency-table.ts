@@ -3,42 +3,33 @@
  * tokens came then. A request counts at the mean of what ran beside it. Bounded: levels, windows and backends are fixed.
  */
 import type { RequestRecord } from '../domain/record.ts';
-import { Sketch } from '../platform/sketch.ts';
-import { type Decoded, decodedOf } from './decoded.ts';
+import type { Sketch } from '../platform/sketch.ts';
+import { type LevelFigures, type LevelRange, type LevelSums, LevelTable, rangeOf } from './concurrency-levels.ts';
+import { decodedOf } from './decoded.ts';
 import { createTimeRing, type TimeRing } from './time-ring.ts';
 
-export interface ConcurrencyLevel {
-  /** Sequences at once: from, to; `to` is absent on the last. */
-  readonly from: number;
-  readonly to?: number;
-  readonly requests: number;
-  /** Of these, marked `loop_lag`: warmlane itself was held up meanwhile, so their longest gaps may be its own. */
-  readonly lagged: number;
-  readonly meanConcurrency: number;
+export interface ConcurrencyLevel extends LevelRange, LevelFigures {
   /** Of all gaps between token events; absent where no record had any. */
   readonly itlP50Ms?: number;
   readonly itlP99Ms?: number;
   readonly tpotP50Ms: number;
   readonly tpotP99Ms: number;
-  /** Decoded tokens ÷ decode time of one sequence. */
-  readonly userTokensPerSecond: number;
-  /** The same of all sequences together: each request's rate times what ran beside it. */
-  readonly tokensPerSecond: number;
   /** At the given price per hour, if the backend decoded at this level all the time. */
   readonly costPerMillionTokens?: number;
+}
+
+export interface ConcurrencyView {
+  /** Streams of a backend that had just been started: counted here, and in no level. */
+  readonly coldStarts: number;
+  readonly levels: readonly ConcurrencyLevel[];
 }
 
 export interface ConcurrencyTable {
   add(record: RequestRecord, nowMs: number): void;
   /** @param windowMs at most an hour */
-  levels(backend: string, nowMs: number, windowMs: number): ConcurrencyLevel[];
+  view(backend: string, nowMs: number, windowMs: number): ConcurrencyView;
   readonly backends: readonly string[];
 }
-
-/** Upper ends of the levels that are told apart; the last has none. */
-export const levelEnds: readonly number[] = [
-  1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,
-];
 
 const maxBackends = 1000;
 /** Two grains: a sketch for each level and slot is too much to keep an hour of ten-second slots. */
@@ -47,21 +38,8 @@ const fine = { slotMs: 10_000, slots: 31 };
 const coarse = { slotMs: 60_000, slots: 61 };
 
 interface Rings {
-  readonly fine: TimeRing<Map<number, Level>>;
-  readonly coarse: TimeRing<Map<number, Level>>;
-}
-
-interface Level {
-  requests: number;
-  lagged: number;
-  concurrency: number;
-  seconds: number;
-  sequenceSeconds: number;
-  tokens: number;
-  /** Tokens × (what ran beside) ÷ own sequences: ÷ seconds it is the aggregate rate. */
-  besideTokens: number;
-  readonly tpot: Sketch;
-  readonly itl: Sketch;
+  readonly fine: TimeRing<LevelTable>;
+  readonly coarse: TimeRing<LevelTable>;
 }
 
 /** @param pricePerHour of the whole backend, where the config gives one */
@@ -70,12 +48,12 @@ export function createConcurrencyTable(
   pricePerHour: (backend: string) => number | undefined,
 ): ConcurrencyTable {
   const byBackend = new Map<string, Rings>();
-  const makeLevels = () => new Map<number, Level>();
+  const makeTable = () => new LevelTable();
 
   function ringsOf(backend: string): Rings | undefined {
     let rings = byBackend.get(backend);
     if (rings === undefined && byBackend.size < maxBackends) {
-      rings = { fine: createTimeRing(fine, beganMs, makeLevels), coarse: createTimeRing(coarse, beganMs, makeLevels) };
+      rings = { fine: createTimeRing(fine, beganMs, makeTable), coarse: createTimeRing(coarse, beganMs, makeTable) };
       byBackend.set(backend, rings);
     }
     return rings;
@@ -89,83 +67,32 @@ export function createConcurrencyTable(
       const decoded = decodedOf(record);
       if (decoded === undefined) return;
       const rings = ringsOf(decoded.backend);
-      for (const levels of [rings?.fine.at(nowMs), rings?.coarse.at(nowMs)])
-        if (levels !== undefined) addTo(levels, record, decoded);
+      const stream = { decoded, lagged: record.marks.includes('loop_lag'), itl: record.itl };
+      rings?.fine.at(nowMs)?.add(stream);
+      rings?.coarse.at(nowMs)?.add(stream);
     },
-    levels(backend, nowMs, windowMs) {
+    view(backend, nowMs, windowMs) {
       const rings = byBackend.get(backend);
       const slots = (windowMs <= fineMs ? rings?.fine : rings?.coarse)?.within(nowMs, windowMs) ?? [];
-      const sums = new Map<number, Level>();
-      for (const slot of slots) for (const [at, level] of slot) joinLevel(sums, at, level);
-      return [...sums].toSorted(([a], [b]) => a - b).map(([at, level]) => viewOf(at, level, pricePerHour(backend)));
+      const table = new LevelTable();
+      for (const slot of slots) table.join(slot);
+      const price = pricePerHour(backend);
+      return { coldStarts: table.coldStarts, levels: table.levels().map(([at, sums]) => viewOf(at, sums, price)) };
     },
   };
 }
 
-function addTo(levels: Map<number, Level>, record: RequestRecord, decoded: Decoded): void {
-  const { sequences, concurrency, seconds, tokens } = decoded;
-  const at = levelOf(concurrency);
-  const level = levels.get(at) ?? emptyLevel();
-  levels.set(at, level);
-  level.requests += 1;
-  if (record.marks.includes('loop_lag')) level.lagged += 1;
-  level.concurrency += concurrency;
-  level.seconds += seconds;
-  level.sequenceSeconds += seconds * sequences;
-  level.tokens += tokens;
-  level.besideTokens += (tokens * concurrency) / sequences;
-  level.tpot.add((record.figures.tpotMs ?? 0) / 1000);
-  if (record.itl !== undefined) level.itl.join(record.itl);
-}
-
-/** Index of the level of a mean: the whole number nearest to it decides. */
-export function levelOf(concurrency: number): number {
-  const nearest = Math.max(1, Math.round(concurrency));
-  const at = levelEnds.findIndex((end) => nearest <= end);
-  return at < 0 ? levelEnds.length : at;
-}
-
-function emptyLevel(): Level {
+function viewOf(at: number, sums: LevelSums, pricePerHour: number | undefined): ConcurrencyLevel {
+  const { requests, lagged, meanConcurrency, userTokensPerSecond, tokensPerSecond } = sums.figures();
   return {
-    requests: 0,
-    lagged: 0,
-    concurrency: 0,
-    seconds: 0,
-    sequenceSeconds: 0,
-    tokens: 0,
-    besideTokens: 0,
-    tpot: new Sketch(),
-    itl: new Sketch(),
-  };
-}
-
-function joinLevel(sums: Map<number, Level>, at: number, level: Level): void {
-  const sum = sums.get(at) ?? emptyLevel();
-  sums.set(at, sum);
-  sum.requests += level.requests;
-  sum.lagged += level.lagged;
-  sum.concurrency += level.concurrency;
-  sum.seconds += level.seconds;
-  sum.sequenceSeconds += level.sequenceSeconds;
-  sum.tokens += level.tokens;
-  sum.besideTokens += level.besideTokens;
-  sum.tpot.join(level.tpot);
-  sum.itl.join(level.itl);
-}
-
-function viewOf(at: number, level: Level, pricePerHour: number | undefined): ConcurrencyLevel {
-  const to = levelEnds[at];
-  const tokensPerSecond = level.besideTokens / level.seconds;
-  return {
-    from: (levelEnds[at - 1] ?? 0) + 1,
-    ...(to === undefined ? {} : { to }),
-    requests: level.requests,
-    lagged: level.lagged,
-    meanConcurrency: level.concurrency / level.requests,
-    ...quantiles(level.itl),
-    tpotP50Ms: (level.tpot.quantile(0.5) ?? 0) * 1000,
-    tpotP99Ms: (level.tpot.quantile(0.99) ?? 0) * 1000,
-    userTokensPerSecond: level.tokens / level.sequenceSeconds,
+    ...rangeOf(at),
+    requests,
+    lagged,
+    meanConcurrency,
+    ...quantiles(sums.itl),
+    tpotP50Ms: (sums.tpot.quantile(0.5) ?? 0) * 1000,
+    tpotP99Ms: (sums.tpot.quantile(0.99) ?? 0) * 1000,
+    userTokensPerSecond,
     tokensPerSecond,
     ...(pricePerHour === undefined || tokensPerSecond === 0
       ? {}

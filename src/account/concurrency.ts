@@ -133,7 +133,9 @@ class StreamDecoding implements Decoding {
     this.#ended = true;
     const backend = this.#backend;
     const ms = backend.move(atMs) - this.#beganMs;
-    this.concurrency = ms > 0 ? (backend.integral - this.#integral) / ms : backend.running;
+    const mean = ms > 0 ? (backend.integral - this.#integral) / ms : backend.running;
+    // As the log line tells it, so that whoever reads the log puts the stream at the same level.
+    this.concurrency = Math.round(mean * 1000) / 1000;
     backend.running -= this.#sequences;
   }
 }

@@ -26,6 +26,10 @@ export function comparisonLines({ before, after, confidence, differences }: Comp
   ];
   const load = (name: string, of: Comparison['before']) =>
     `${name} ${grouped(of.requests)} requests in ${grouped(of.slices)} slices of ${duration(of.sliceSeconds)}, on average ${digits(of.promptTokensMean)} tokens in and ${digits(of.outputTokensMean)} out`;
+  if (before.requests === 0 || after.requests === 0)
+    return wrapped(
+      `Nothing to compare: ${grouped(before.requests)} requests came before and ${grouped(after.requests)} after.`,
+    );
   return [
     ...wrapped(`${load('Before:', before)}. ${load('After:', after)}.`),
     ...(loadsDiffer(before, after)

@@ -21,6 +21,7 @@ export function reportHelp(): string {
     ...aligned(Object.entries<FlagInfo>(reportFlags).map(([name, info]) => [flagForm(name, info), info.says])),
     '',
     'TIME is so long ago (90s, 15m, 24h, 7d, 2w) or ISO 8601: 2026-03-01, 2026-03-01T14:30, 2026-03-01T14:30:05Z.',
+    'Without Z or +02:00 it is the time of this machine; logs and the account are in UTC.',
     '',
     'Examples',
     ...aligned(examples),

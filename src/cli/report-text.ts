@@ -133,28 +133,22 @@ function yesNo(name: string): string {
   return name === 'false' ? 'no' : name;
 }
 
-function concurrencyLines({ levels, busySeconds, clipped, unseen }: ConcurrencyResult): readonly string[] {
+function concurrencyLines(result: ConcurrencyResult): readonly string[] {
+  const { levels, busySeconds } = result;
+  const shown = (value: number | undefined) => (value === undefined ? '' : digits(value));
   const rows = levels.map((level) => [
     level.to === undefined ? `${level.from}+` : level.from === level.to ? `${level.from}` : `${level.from}–${level.to}`,
     duration(level.seconds),
     percent(level.share),
-    digits(level.tokensPerSecond),
-    digits(level.tokensPerSecondPerUser),
-    grouped(level.streams),
-    level.tpot === undefined ? '' : digits(level.tpot.p50),
-    level.tpot === undefined ? '' : digits(level.tpot.p99),
-    level.itl === undefined ? '' : digits(level.itl.p50),
-    level.itl === undefined ? '' : digits(level.itl.p99),
+    shown(level.tokensPerSecond),
+    shown(level.userTokensPerSecond),
+    grouped(level.requests),
+    shown(level.tpot?.p50),
+    shown(level.tpot?.p99),
+    shown(level.itl?.p50),
+    shown(level.itl?.p99),
   ]);
   const titles = ['at once', 'time', 'of busy', 'tokens/s', 'per user', 'streams', 'TPOT p50', 'p99', 'ITL p50', 'p99'];
-  const notes = [
-    ...(clipped > 0
-      ? [`${grouped(clipped)} streams began too long before their neighbours' ends: cut short here.`]
-      : []),
-    ...(unseen > 0
-      ? [`${grouped(unseen)} answers did not stream: when they decoded was not seen, and they are not counted here.`]
-      : []),
-  ];
   return [
     ...(rows.length === 0
       ? []
@@ -163,17 +157,29 @@ function concurrencyLines({ levels, busySeconds, clipped, unseen }: ConcurrencyR
           rows,
         )),
     ...(busySeconds > 0 ? [`  A stream decoded during ${duration(busySeconds)}.`] : []),
-    ...notes.flatMap((note) => wrapped(note)),
+    ...concurrencyNotes(result).flatMap((note) => wrapped(note)),
   ];
 }
 
-function stallLines({ streams, ofStreams, stallMs, longestMs, causes, worst }: StallResult): readonly string[] {
+function concurrencyNotes({ coldStarts, levelFromMoments, clipped, unseen }: ConcurrencyResult): readonly string[] {
+  const notes: readonly (readonly [string, number, string])[] = [
+    ['Streams of a server that had just been started', coldStarts, 'They are in no line, only in the time.'],
+    ['Streams without a level in their log lines', levelFromMoments, 'It was taken from the moments in the log.'],
+    ["Streams that began too long before their neighbours' ends", clipped, 'They are cut short in the time.'],
+    ['Answers that did not stream', unseen, 'When they decoded was not seen, and they are not counted here.'],
+  ];
+  return notes.flatMap(([what, count, note]) => (count > 0 ? [`${what}: ${grouped(count)}. ${note}`] : []));
+}
+
+function stallLines({ streams, ofStreams, stalledMs, longestMs, causes, worst }: StallResult): readonly string[] {
   if (streams === 0) return [];
-  const lost = `${grouped(streams)} of ${grouped(ofStreams)} streams lost ${duration(stallMs / 1000)} in all (each stream's longest stall), at most ${digits(longestMs)} ms, to ${grouped(causes)} requests. The worst:`;
+  const lost = `${grouped(streams)} of ${grouped(ofStreams)} streams lost ${duration(stalledMs / 1000)} in all, at most ${digits(longestMs)} ms at once, to ${grouped(causes)} requests. The worst, by each stream's longest stall:`;
+  // A column without any value is left out.
+  const unknown = worst.some(({ promptTokens }) => promptTokens !== undefined) ? '–' : '';
   const rows = worst.map((cause) => [
     shortened(cause.requestId, 36),
     shortened(cause.backend ?? '', 20),
-    cause.promptTokens === undefined ? '' : grouped(cause.promptTokens),
+    cause.promptTokens === undefined ? unknown : grouped(cause.promptTokens),
     grouped(cause.streams),
     digits(cause.stallMs),
     digits(cause.longestMs),
@@ -196,8 +202,9 @@ function findingLines(findings: readonly FindingResult[]): readonly string[] {
     const told = Object.entries(evidence).map(([name, value]) => `${name}=${value}`);
     const count = logged + leftOut;
     const times = count === 1 ? 'once' : `${grouped(count)} times`;
+    const when = firstAt === lastAt ? moment(firstAt) : `${moment(firstAt)} to ${moment(lastAt)}`;
     return [
-      ...wrapped(`${printable(kind)}${where}: ${times}${lasted}, ${moment(firstAt)} to ${moment(lastAt)}`),
+      ...wrapped(`${printable(kind)}${where}: ${times}${lasted}, ${when}`),
       ...(says === undefined ? [] : wrapped(printable(says), '    ')),
       ...(told.length === 0 ? [] : wrapped(printable(told.join(' ')), '    ')),
     ];

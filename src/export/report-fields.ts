@@ -6,14 +6,18 @@ import type { SloBreach } from '../domain/assessment.ts';
 import type { RequestRecord } from '../domain/record.ts';
 import type { LogFields } from '../platform/log.ts';
 import { sketchText } from '../platform/sketch-text.ts';
+import { tenth, thousandth } from './rounding.ts';
 
 export function reportFields(record: RequestRecord): LogFields {
   const { timeline, figures, assessment, itl } = record;
-  const { received, receivedLast = received, sent } = timeline;
+  const { received, receivedLast = received, admitted, sent, head } = timeline;
   return {
     startedAt: new Date(record.startedAtEpochMs).toISOString(),
-    bodyMs: micros(receivedLast - received),
-    sentMs: sent === undefined || sent < receivedLast ? undefined : micros(sent - receivedLast),
+    bodyMs: thousandth(receivedLast - received),
+    sentMs: sent === undefined || sent < receivedLast ? undefined : thousandth(sent - receivedLast),
+    admittedMs: admitted === undefined ? undefined : thousandth(admitted - receivedLast),
+    // What a stream waited for is told by its figures.
+    headMs: head === undefined || figures.ttftMs !== undefined ? undefined : thousandth(head - receivedLast),
     // The line leaves out a `ttfaMs` that is no other than `ttftMs`: that there is none must be told from that.
     noAnswer: figures.ttftMs !== undefined && figures.ttfaMs === undefined ? true : undefined,
     itl: itl === undefined ? undefined : sketchText(itl),
@@ -22,23 +26,14 @@ export function reportFields(record: RequestRecord): LogFields {
     slo: assessment?.slo?.profile,
     sloMet: assessment?.slo?.met,
     sloBroke: assessment?.slo === undefined || assessment.slo.met ? undefined : assessment.slo.breaches.map(breachText),
-    benefitTokens: assessment?.slo?.benefitTokens === undefined ? undefined : tenth(assessment.slo.benefitTokens),
+    benefitTokens: tenth(assessment?.slo?.benefitTokens),
     useless: assessment?.useless,
     retry: assessment?.retry,
-    decodeConcurrency: assessment?.decodeConcurrency === undefined ? undefined : tenth(assessment.decodeConcurrency),
+    decodeConcurrency: thousandth(assessment?.decodeConcurrency),
   };
 }
 
 /** `ttft:prefill:430.5/200`: the bound, the phase that took most of the excess, what it was and what it may be (ms). */
 function breachText({ bound, phase, valueMs, limitMs }: SloBreach): string {
   return `${bound}:${phase}:${tenth(valueMs)}/${tenth(limitMs)}`;
-}
-
-/** Milliseconds to the microsecond. */
-function micros(valueMs: number): number {
-  return Math.round(valueMs * 1000) / 1000;
-}
-
-function tenth(value: number): number {
-  return Math.round(value * 10) / 10;
 }

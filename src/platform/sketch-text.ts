@@ -5,13 +5,16 @@
  * Form: `scale/first/zeros/sum/min/max/cells`. The first six are numbers in base 36: bucket scale and index of the first
  * bucket as they are, `sum`, `min` and `max` in nanoseconds (of a sketch of seconds). The cells are the buckets in turn: a
  * digit is a count from 1 to 9, a letter so many empty buckets (`a` is 1), `(n)` a larger count and `[n]` more empty ones,
- * in base 36. A sketch with many buckets is told at a lower scale, so that the word stays short: two neighbours become one,
- * as OpenTelemetry's exponential histograms do it.
+ * in base 36. A sketch with more buckets than answers ever have is told at a lower scale, so that the word is bounded: two
+ * neighbours become one, as OpenTelemetry's exponential histograms do it.
  */
 import { sketchScale, type SketchData } from '../domain/sketch.ts';
 
-/** More cells than this (empty ones between them not counted) and neighbours are joined. */
-const maxCells = 64;
+/**
+ * More cells than this (empty ones between them not counted) and neighbours are joined. Ten thousand gaps that are spread
+ * as real ones fill 250 to 400; a word is then up to 1,100 characters long, that of a usual answer 60 to 150.
+ */
+const maxCells = 512;
 const maxBuckets = 8192;
 const nanosPerSecond = 1e9;
 

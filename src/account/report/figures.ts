@@ -2,6 +2,7 @@
  * The figures that a report spreads out: which value of a row each is, and, where a row has none, why. A row without a value
  * is counted under that reason, never passed over. Pure.
  */
+import { failedOutcomes } from '../../domain/names.ts';
 import { Sketch } from '../../platform/sketch.ts';
 import { generates, type Row } from './row.ts';
 import { Tally } from './tally.ts';
@@ -55,9 +56,6 @@ export function valueOf(row: Row, figure: Exclude<FigureName, 'itl'>): number | 
 
 const streamFigures: ReadonlySet<FigureName> = new Set(['ttft', 'ttfa', 'tpot', 'itl']);
 
-/** Answers of which the client itself, or nobody, is the cause. */
-const leftOrWrong: ReadonlySet<string> = new Set(['ok', 'client_abort', 'client_error']);
-
 export interface Absence {
   readonly reason: string;
   readonly failed: boolean;
@@ -77,7 +75,7 @@ export function whyAbsent(row: Row, figure: FigureName): Absence {
     return { reason: window.slice('none_'.length), failed: false };
   if (figure === 'itl' && row.ttftMs !== undefined)
     return { reason: row.maxItlMs === undefined ? 'single_token' : 'not_in_log', failed: false };
-  if (row.outcome !== 'ok') return { reason: `ended_${row.outcome}`, failed: !leftOrWrong.has(row.outcome) };
+  if (row.outcome !== 'ok') return { reason: `ended_${row.outcome}`, failed: failedOutcomes.has(row.outcome) };
   if (figure === 'ttfa' && row.ttftMs !== undefined) return { reason: 'no_answer', failed: false };
   return { reason: streamFigures.has(figure) ? 'no_token' : 'unknown', failed: false };
 }

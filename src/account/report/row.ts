@@ -2,6 +2,7 @@
  * One request as its log line tells it: the fields of `export/request-log.ts` read back, in either log format. Must not
  * guess: what the line leaves out is absent here.
  */
+import { generatingEndpoints } from '../../domain/names.ts';
 import type { SketchData } from '../../domain/sketch.ts';
 import type { LogLine } from '../../platform/log-line.ts';
 import { parseSketchText } from '../../platform/sketch-text.ts';
@@ -53,7 +54,11 @@ export interface Row {
   readonly e2eMs?: number;
   readonly durationMs: number;
   readonly bodyMs?: number;
+  /** from the last byte: negative where a body came while it waited */
+  readonly admittedMs?: number;
   readonly sentMs?: number;
+  /** only where no first token is told */
+  readonly headMs?: number;
   readonly queueMs?: number;
   readonly connectMs?: number;
   readonly prefillMs?: number;
@@ -61,6 +66,8 @@ export interface Row {
   readonly overheadMs?: number;
   readonly overheadPerEventMicros?: number;
   readonly stallMs?: number;
+  /** of all its stalls; absent where there was no more than one */
+  readonly stalledMs?: number;
   readonly stalledBy?: string;
   readonly stalledByTokens?: number;
   readonly slo?: string;
@@ -70,6 +77,8 @@ export interface Row {
   /** absent: not checked; empty: usable */
   readonly useless?: readonly string[];
   readonly retry: boolean;
+  /** absent in older logs */
+  readonly decodeConcurrency?: number;
 }
 
 /** @returns undefined when the line lacks what every request's line has, or holds what it can't hold */
@@ -78,11 +87,12 @@ export function readRow({ fields, timeMs }: LogLine): Row | undefined {
   const outcome = word(fields['outcome']);
   const durationMs = amount(fields['durationMs']);
   if (requestId === undefined || outcome === undefined || durationMs === undefined) return undefined;
+  if (!isMoment(timeMs)) return undefined;
   const started = word(fields['startedAt']);
   const startedAtMs = started === undefined ? Number.NaN : Date.parse(started);
   const row: Writable<Row> = {
     // A log older than this field: the line is written when the request ends.
-    startedAtMs: Number.isNaN(startedAtMs) ? timeMs - durationMs : startedAtMs,
+    startedAtMs: isMoment(startedAtMs) ? startedAtMs : timeMs - durationMs,
     endedAtMs: timeMs,
     requestId,
     outcome,
@@ -137,6 +147,7 @@ const amountNames = [
   'e2eMs',
   'bodyMs',
   'sentMs',
+  'headMs',
   'queueMs',
   'connectMs',
   'prefillMs',
@@ -144,23 +155,28 @@ const amountNames = [
   'overheadMs',
   'overheadPerEventMicros',
   'stallMs',
+  'stalledMs',
   'stalledByTokens',
+  'decodeConcurrency',
 ] as const satisfies readonly (keyof Row)[];
 
 function addRest(row: Writable<Row>, fields: LogLine['fields']): void {
   // The line has it only where it is another than `ttftMs`.
   const ttfaMs = amount(fields['ttfaMs']) ?? (isTrue(fields['noAnswer']) ? undefined : row.ttftMs);
   if (ttfaMs !== undefined) row.ttfaMs = ttfaMs;
-  const itl = word(fields['itl']);
-  const gaps = itl === undefined ? undefined : parseSketchText(itl);
+  const itl = fields['itl'];
+  const gaps = typeof itl === 'string' && itl.length <= longestSketch ? parseSketchText(itl) : undefined;
   if (gaps !== undefined) row.itl = gaps;
   if (fields['sloMet'] !== undefined) row.sloMet = isTrue(fields['sloMet']);
+  const admittedMs = signed(fields['admittedMs']);
+  if (admittedMs !== undefined) row.admittedMs = admittedMs;
   const benefit = signed(fields['benefitTokens']);
   if (benefit !== undefined) row.benefitTokens = benefit;
   if (fields['useless'] !== undefined) row.useless = words(fields['useless']);
 }
 
 const longestWord = 1024;
+const longestSketch = 8192;
 
 function word(value: unknown): string | undefined {
   if (typeof value === 'number') return String(value);
@@ -178,9 +194,17 @@ function signed(value: unknown): number | undefined {
   return typeof number === 'number' && Number.isFinite(number) ? number : undefined;
 }
 
+/** In ms 31 years; more tokens than any request has. Larger ones are no figures: they would be all that a mean shows. */
+const largestAmount = 1e12;
+
 function amount(value: unknown): number | undefined {
   const number = signed(value);
-  return number === undefined || number < 0 ? undefined : number;
+  return number === undefined || number < 0 || number > largestAmount ? undefined : number;
+}
+
+/** Before the year 10000: later ones can't be written as others are. */
+function isMoment(ms: number): boolean {
+  return ms >= 0 && ms < 253_402_300_800_000;
 }
 
 function isTrue(value: unknown): boolean {
@@ -194,18 +218,7 @@ function breachOf(text: string): readonly RowBreach[] {
   return [{ bound, phase, valueMs, limitMs }];
 }
 
-const generating: ReadonlySet<string> = new Set([
-  'chat',
-  'completions',
-  'responses',
-  'messages',
-  'native_completion',
-  'infill',
-  'ollama_chat',
-  'ollama_generate',
-]);
-
 /** Whether tokens are generated for it: only such requests have a TTFT and what follows from it. */
 export function generates(row: Pick<Row, 'endpoint'>): boolean {
-  return generating.has(row.endpoint);
+  return generatingEndpoints.has(row.endpoint);
 }

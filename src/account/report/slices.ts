@@ -3,6 +3,7 @@
  * their luck, so that the slice, not the request, is what is drawn when the spread is estimated. How long the window will be
  * is not known beforehand: when there are too many slices, each two neighbours become one.
  */
+import { failedOutcomes } from '../../domain/names.ts';
 import { Sketch } from '../../platform/sketch.ts';
 import { generates, type Row } from './row.ts';
 
@@ -118,16 +119,12 @@ function addTo(slice: Slice, row: Row): void {
   observe('tpot', tpotMs);
   observe('e2e', row.e2eMs);
   if (itl !== undefined) sketchOf(slice, sketchKey(warmth, 'itl')).join(itl);
-  share(slice, 'failed', failed(row) ? 1 : 0, 1);
+  share(slice, 'failed', failedOutcomes.has(row.outcome) ? 1 : 0, 1);
   if (promptTokens !== undefined && cachedTokens !== undefined) share(slice, 'hitRate', cachedTokens, promptTokens);
   if (row.slo !== undefined) share(slice, 'sloMet', row.sloMet === true ? 1 : 0, 1);
   // Tokens that a user got per second of decoding.
   if (tpotMs !== undefined && tpotMs > 0 && outputTokens > 1)
     share(slice, 'decodeSpeed', outputTokens - 1, ((outputTokens - 1) * tpotMs) / 1000);
-}
-
-function failed({ outcome }: Row): boolean {
-  return outcome !== 'ok' && outcome !== 'client_abort' && outcome !== 'client_error';
 }
 
 function share(slice: Slice, name: ComparedShare, part: number, whole: number): void {

@@ -1,27 +1,20 @@
 /**
  * The slowest requests, and which phase took their time: until the first token (what a reader waits for) and until the end.
- * Keeps only the worst of each.
+ * The phases are cut as for objectives (`slo/time-spent.ts`). Keeps only the worst of each.
  */
+import type { SloPhase } from '../../domain/assessment.ts';
+import { courseSpent } from '../slo/time-spent.ts';
+import { courseOf } from './course.ts';
 import { generates, type Row } from './row.ts';
 import { ownText } from './tally.ts';
 
-/**
- * `upload`: its body came slowly; `failed_attempts`: backends that failed before this one; `engine`: in the engine before the
- * first token, where its queue and the prefill can't be told apart; `after`: from the last token to the end
- */
+/** The words of objectives, and what comes before and after all of them. */
 export type SlowPhase =
+  | SloPhase
+  /** until the request's last byte had come, which is in no figure */
   | 'upload'
-  | 'queue'
-  | 'failed_attempts'
-  | 'connect'
-  | 'overhead'
-  | 'engine_queue'
-  | 'prefill'
-  | 'engine'
-  | 'decode'
-  | 'stalled'
-  | 'after'
-  | 'answer';
+  /** from the last token to the end */
+  | 'after';
 
 export interface SlowRequest {
   readonly requestId: string;
@@ -113,59 +106,23 @@ function requestOf(row: Row, phases: Phases): SlowRequest {
   };
 }
 
-/** Before it was sent to the backend that answered. */
-function beforeSent(row: Row): [SlowPhase, number][] {
-  const { queueMs = 0, connectMs = 0, overheadMs = 0, sentMs } = row;
-  const parts: [SlowPhase, number][] = [
-    ['queue', queueMs],
-    ['connect', connectMs],
-    ['overhead', overheadMs],
-  ];
-  const lostMs = sentMs === undefined ? 0 : sentMs - queueMs - connectMs - overheadMs;
-  if ((row.attempts ?? 1) > 1) parts.push(['failed_attempts', lostMs]);
-  return parts;
-}
-
-/** From its last byte (what it took to arrive comes first, and is in no figure) to its first token. */
-function partsToFirstToken(row: Row): [SlowPhase, number][] {
-  const { ttftMs, engineQueueMs, prefillMs } = row;
-  const before = beforeSent(row);
-  const spentMs = before.reduce((sum, [, ms]) => sum + ms, 0);
-  const engineMs = Math.max(0, (ttftMs ?? row.durationMs) - spentMs);
-  if (ttftMs === undefined || engineQueueMs === undefined || prefillMs === undefined)
-    return [['upload', row.bodyMs ?? 0], ...before, ['engine', engineMs]];
-  const prefill = Math.min(prefillMs, engineMs);
-  return [['upload', row.bodyMs ?? 0], ...before, ['engine_queue', engineMs - prefill], ['prefill', prefill]];
-}
-
+/** To its first token, or to its end where none came. */
 function phasesToFirstToken(row: Row): Phases {
-  return largestFirst(partsToFirstToken(row));
+  return phasesUntil(row, row.ttftMs ?? row.durationMs);
 }
 
 function phasesOf(row: Row): Phases {
-  const { ttftMs, e2eMs, durationMs, stallMs = 0 } = row;
-  if (!row.streamed) {
-    const before = beforeSent(row);
-    const spentMs = before.reduce((sum, [, ms]) => sum + ms, 0);
-    const prefillMs = Math.min(row.prefillMs ?? 0, Math.max(0, durationMs - spentMs));
-    return largestFirst([
-      ['upload', row.bodyMs ?? 0],
-      ...before,
-      ['prefill', prefillMs],
-      ['answer', durationMs - spentMs - prefillMs],
-    ]);
-  }
-  if (ttftMs === undefined) return phasesToFirstToken(row);
-  const lastMs = e2eMs ?? durationMs;
-  return largestFirst([
-    ...partsToFirstToken(row),
-    ['decode', Math.max(0, lastMs - ttftMs - stallMs)],
-    ['stalled', stallMs],
-    ['after', durationMs - lastMs],
-  ]);
+  const { streamed, ttftMs, e2eMs, durationMs } = row;
+  return phasesUntil(row, streamed && ttftMs !== undefined ? (e2eMs ?? durationMs) : durationMs, durationMs);
 }
 
-function largestFirst(parts: readonly [SlowPhase, number][]): Phases {
+/** Largest first. */
+function phasesUntil(row: Row, untilMs: number, endMs = untilMs): Phases {
+  const parts: (readonly [SlowPhase, number])[] = [
+    ['upload', row.bodyMs ?? 0],
+    ...courseSpent(courseOf(row), untilMs),
+    ['after', endMs - untilMs],
+  ];
   return parts
     .filter(([, ms]) => ms >= 0.001)
     .map(([phase, ms]) => ({ phase, ms: Math.round(ms * 1000) / 1000 }))

@@ -1,6 +1,6 @@
 /**
  * Who stalled whom: time that streams lost to other requests' prefills, by the request that was prefilled. Of each stream
- * the line names the longest stall only. Bounded: the least of those that caused stalls are counted together.
+ * the line names the longest stall only; of all its stalls it tells what they took together. Bounded: the least of those that caused stalls are counted together.
  */
 import type { Row } from './row.ts';
 import { ownText } from './tally.ts';
@@ -10,6 +10,7 @@ export interface StallCause {
   readonly backend?: string;
   /** prompt tokens computed for it; absent where it had not told yet */
   readonly promptTokens?: number;
+  /** streams whose longest stall it was, and what those stalls took */
   readonly streams: number;
   readonly stallMs: number;
   readonly longestMs: number;
@@ -21,7 +22,8 @@ export interface StallResult {
   /** streams that were stalled, of all that streamed */
   readonly streams: number;
   readonly ofStreams: number;
-  readonly stallMs: number;
+  /** by all their stalls */
+  readonly stalledMs: number;
   readonly longestMs: number;
   /** requests that caused them; a count that can be too high where many were dropped and came again */
   readonly causes: number;
@@ -43,7 +45,7 @@ export function createStalls(): Stalls {
   let dropped = 0;
   let streams = 0;
   let ofStreams = 0;
-  let stallMs = 0;
+  let stalledMs = 0;
   let longestMs = 0;
 
   function note(row: Row, byMs: number, by: string): void {
@@ -73,14 +75,14 @@ export function createStalls(): Stalls {
       if (row.streamed && row.ttftMs !== undefined) ofStreams += 1;
       if (row.stallMs === undefined) return;
       streams += 1;
-      stallMs += row.stallMs;
+      stalledMs += row.stalledMs ?? row.stallMs;
       longestMs = Math.max(longestMs, row.stallMs);
       if (row.stalledBy !== undefined) note(row, row.stallMs, row.stalledBy);
     },
     result: (most) => ({
       streams,
       ofStreams,
-      stallMs,
+      stalledMs,
       longestMs,
       causes: causes.size + dropped,
       worst: worstOf(causes).slice(0, most),

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { costPerMillion, createConcurrencyTable, levelEnds, levelOf } from '../../../src/account/concurrency-table.ts';
+import { levelEnds, levelOf } from '../../../src/account/concurrency-levels.ts';
+import { costPerMillion, createConcurrencyTable } from '../../../src/account/concurrency-table.ts';
 import { decodedRecord } from './decoded-record.ts';
 
 const hourMs = 3_600_000;
@@ -11,7 +12,7 @@ describe('the concurrency table', () => {
     const made = table(3.6);
     for (let i = 0; i < 4; i += 1) made.add(decodedRecord({ stepMs: 20, concurrency: 1 }), 1000);
     for (let i = 0; i < 8; i += 1) made.add(decodedRecord({ stepMs: 25, concurrency: 8 }), 1000);
-    const [one, eight] = made.levels('b', 2000, hourMs);
+    const [one, eight] = made.view('b', 2000, hourMs).levels;
     expect(one).toMatchObject({ from: 1, to: 1, requests: 4, meanConcurrency: 1 });
     expect(one?.userTokensPerSecond).toBeCloseTo(50, 6);
     expect(one?.tokensPerSecond).toBeCloseTo(50, 6);
@@ -34,7 +35,7 @@ describe('the concurrency table', () => {
       over: { finishReasons: ['stop', 'stop'] },
     });
     made.add(record, 0);
-    const [level] = made.levels('b', 1, hourMs);
+    const [level] = made.view('b', 1, hourMs).levels;
     expect(level?.userTokensPerSecond).toBeCloseTo(200 / (2 * 2.01), 6);
     expect(level?.tokensPerSecond).toBeCloseTo(200 / 2.01, 6);
   });
@@ -44,29 +45,45 @@ describe('the concurrency table', () => {
     made.add(decodedRecord({ output: 1 }), 0);
     made.add(decodedRecord({ over: { assessment: {} } }), 0);
     made.add(decodedRecord({ over: { warmth: 'replayed' } }), 0);
-    expect(made.levels('b', 1, hourMs)).toEqual([]);
+    expect(made.view('b', 1, hourMs)).toEqual({ coldStarts: 0, levels: [] });
+  });
+
+  it('counts cold starts apart: no row has them, none of their tokens and gaps', () => {
+    const made = table(3.6);
+    for (const warmth of ['resident', 'prefix_hit', 'unknown'] as const)
+      made.add(decodedRecord({ stepMs: 20, over: { warmth } }), 0);
+    for (let i = 0; i < 2; i += 1) made.add(decodedRecord({ stepMs: 900, over: { warmth: 'cold_start' } }), 0);
+    made.add(decodedRecord({ stepMs: 900, concurrency: 8, over: { warmth: 'cold_start' } }), 0);
+    const { coldStarts, levels } = made.view('b', 1, hourMs);
+    expect(coldStarts).toBe(3);
+    expect(levels).toMatchObject([{ from: 1, to: 1, requests: 3, lagged: 0, meanConcurrency: 1 }]);
+    expect(levels[0]?.userTokensPerSecond).toBeCloseTo(50, 6);
+    expect(levels[0]?.tpotP99Ms).toBeCloseTo(20, 0);
+    expect(levels[0]?.itlP99Ms).toBeCloseTo(20, 0);
+    expect(made.view('b', 10 * 60_000, 5 * 60_000)).toEqual({ coldStarts: 0, levels: [] });
+    expect(made.view('b', 10 * 60_000, hourMs).coldStarts).toBe(3);
   });
 
   it('counts what was timed during a lag, and says so', () => {
     const made = table();
     made.add(decodedRecord({ over: { marks: ['loop_lag'] } }), 0);
     made.add(decodedRecord(), 0);
-    expect(made.levels('b', 1, hourMs)[0]).toMatchObject({ requests: 2, lagged: 1 });
+    expect(made.view('b', 1, hourMs).levels[0]).toMatchObject({ requests: 2, lagged: 1 });
   });
 
   it('forgets what is past its window', () => {
     const made = table();
     made.add(decodedRecord(), 0);
     made.add(decodedRecord(), 10 * 60_000);
-    expect(made.levels('b', 10 * 60_000, hourMs)[0]?.requests).toBe(2);
-    expect(made.levels('b', 10 * 60_000, 5 * 60_000)[0]?.requests).toBe(1);
-    expect(made.levels('b', 3 * hourMs, hourMs)).toEqual([]);
+    expect(made.view('b', 10 * 60_000, hourMs).levels[0]?.requests).toBe(2);
+    expect(made.view('b', 10 * 60_000, 5 * 60_000).levels[0]?.requests).toBe(1);
+    expect(made.view('b', 3 * hourMs, hourMs).levels).toEqual([]);
   });
 
   it('has no price where none is given', () => {
     const made = table();
     made.add(decodedRecord(), 0);
-    expect(made.levels('b', 1, hourMs)[0]).not.toHaveProperty('costPerMillionTokens');
+    expect(made.view('b', 1, hourMs).levels[0]).not.toHaveProperty('costPerMillionTokens');
   });
 
   it('places every mean in exactly one level, by the whole number nearest to it', () => {

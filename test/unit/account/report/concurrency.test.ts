@@ -1,10 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 
+import { createConcurrencyTable } from '../../../../src/account/concurrency-table.ts';
 import { createConcurrency } from '../../../../src/account/report/concurrency.ts';
 import type { Row } from '../../../../src/account/report/row.ts';
+import { logFields } from '../../../../src/export/request-log.ts';
 import type { LogFields } from '../../../../src/platform/log.ts';
 import { at, row } from '../../../support/log-rows.ts';
+import { decodedRecord } from '../decoded-record.ts';
 
 /** A stream that decodes from one moment to another, a token each `tpotMs`. */
 function stream(fromMs: number, toMs: number, over: LogFields = {}): Row {
@@ -28,20 +31,100 @@ function resultsOf(rows: readonly Row[], shown: (row: Row) => boolean = () => tr
 }
 
 describe('streams at once', () => {
-  it('are counted from first to last token: time, tokens and streams at each level', () => {
+  it('are counted from first to last token for the share of time; each stream has the level that its line tells', () => {
     // 0 to 10 s alone, 10 to 20 s two, 20 to 30 s alone.
-    const [result] = resultsOf([stream(1000, 21_000), stream(11_000, 31_000, { requestId: 'r2', tpotMs: 40 })]);
-    expect(result).toMatchObject({ backend: 'b', busySeconds: 30, streams: 2, clipped: 0, unseen: 0 });
-    expect(result?.levels).toMatchObject([
-      { from: 1, to: 1, seconds: 20, streams: 0 },
-      { from: 2, to: 2, seconds: 10, streams: 2 },
+    const [result] = resultsOf([
+      stream(1000, 21_000, { decodeConcurrency: 1.5 }),
+      stream(11_000, 31_000, { requestId: 'r2', tpotMs: 40, outputTokens: 501, decodeConcurrency: 1.5 }),
     ]);
-    expect(result?.levels[1]?.tokensPerSecond).toBeCloseTo(75, 9);
-    expect(result?.levels[1]?.tokensPerSecondPerUser).toBeCloseTo(37.5, 9);
-    // Ten seconds of one at 50 tokens/s, ten of the other at 25.
-    expect(result?.levels[0]?.tokensPerSecond).toBeCloseTo(37.5, 9);
+    expect(result).toMatchObject({ backend: 'b', busySeconds: 30, streams: 2, clipped: 0, unseen: 0 });
+    expect(result).toMatchObject({ levelFromMoments: 0, coldStarts: 0 });
+    expect(result?.levels).toMatchObject([
+      { from: 1, to: 1, seconds: 20, requests: 0 },
+      { from: 2, to: 2, seconds: 10, requests: 2, lagged: 0, meanConcurrency: 1.5 },
+    ]);
     expect(result?.levels[0]?.share).toBeCloseTo(2 / 3, 9);
+    expect(result?.levels[0]).not.toHaveProperty('tokensPerSecond');
+    // 1000 and 500 tokens in 20 s each: 37.5 tokens/s for each, and so many times 1.5 for all.
+    expect(result?.levels[1]?.userTokensPerSecond).toBeCloseTo(37.5, 9);
+    expect(result?.levels[1]?.tokensPerSecond).toBeCloseTo(56.25, 9);
     expect(result?.levels[1]?.tpot).toMatchObject({ min: 20, max: 40 });
+  });
+
+  it('believe the line, not the log: what else ran there may not be in it', () => {
+    const [result] = resultsOf([stream(0, 1000, { decodeConcurrency: 7.4, marks: ['loop_lag'] })]);
+    expect(result?.levels).toMatchObject([
+      { from: 1, to: 1, seconds: 1, requests: 0 },
+      { from: 7, to: 8, seconds: 0, requests: 1, lagged: 1, meanConcurrency: 7.4 },
+    ]);
+  });
+
+  it('take the level of lines that have none, being older, from the moments in the log, and say so', () => {
+    const [result] = resultsOf([
+      stream(1000, 21_000),
+      stream(11_000, 31_000, { requestId: 'r2', decodeConcurrency: 1.5 }),
+    ]);
+    expect(result?.levelFromMoments).toBe(1);
+    expect(result?.levels[1]).toMatchObject({ from: 2, requests: 2, meanConcurrency: 1.5 });
+    expect(result?.levels[1]?.tokensPerSecond).toBeCloseTo(75, 9);
+  });
+
+  it('have cold starts apart, as `/concurrency` has', () => {
+    const [result] = resultsOf([
+      stream(0, 1000, { warmth: 'cold_start', decodeConcurrency: 1 }),
+      stream(2000, 3000, { warmth: 'cold_start' }),
+      stream(4000, 5000, { decodeConcurrency: 1 }),
+    ]);
+    expect(result).toMatchObject({ coldStarts: 2, streams: 3, levelFromMoments: 1 });
+    expect(result?.levels).toMatchObject([{ from: 1, seconds: 3, requests: 1 }]);
+  });
+
+  it('are those of `/concurrency`, whatever the streams are', () => {
+    fc.assert(
+      fc.property(
+        fc.array(
+          fc.record({
+            output: fc.integer({ min: 1, max: 400 }),
+            stepMs: fc.integer({ min: 1, max: 90 }),
+            concurrency: fc.integer({ min: 1000, max: 40_000 }).map((thousandths) => thousandths / 1000),
+            choices: fc.integer({ min: 0, max: 3 }),
+            warmth: fc.constantFrom('resident', 'cold_start', 'replayed'),
+          }),
+          { minLength: 1, maxLength: 30 },
+        ),
+        (streams) => {
+          const table = createConcurrencyTable(0, () => undefined);
+          const concurrency = createConcurrency();
+          for (const { output, stepMs, choices, warmth, concurrency: mean } of streams) {
+            const record = decodedRecord({
+              output,
+              stepMs,
+              concurrency: mean,
+              over: { warmth, finishReasons: Array.from({ length: choices }, () => 'stop') },
+            });
+            const { sent = 0, firstToken = 0, lastToken = 0 } = record.timeline;
+            const figures = { ...record.figures, ttftMs: firstToken - sent, e2eMs: lastToken - sent };
+            table.add(record, 0);
+            concurrency.add(row(logFields({ ...record, figures })), true);
+          }
+          const live = table.view('b', 1, 3_600_000);
+          const [read] = concurrency.results();
+          expect(read?.coldStarts ?? 0).toBe(live.coldStarts);
+          const levels = read?.levels.filter(({ requests }) => requests > 0) ?? [];
+          expect(levels.map(({ from, requests }) => [from, requests])).toEqual(
+            live.levels.map(({ from, requests }) => [from, requests]),
+          );
+          for (const [i, level] of live.levels.entries()) {
+            expect(levels[i]?.meanConcurrency).toBeCloseTo(level.meanConcurrency, 9);
+            expect(levels[i]?.tokensPerSecond).toBeCloseTo(level.tokensPerSecond, 6);
+            expect(levels[i]?.userTokensPerSecond).toBeCloseTo(level.userTokensPerSecond, 6);
+            expect(levels[i]?.tpot?.p50).toBeCloseTo(level.tpotP50Ms, 9);
+            expect(levels[i]?.itl?.p99).toBeCloseTo(level.itlP99Ms ?? -1, 9);
+          }
+        },
+      ),
+      { numRuns: 60 },
+    );
   });
 
   it('on several backends are apart, and so is what was replayed', () => {
@@ -61,8 +144,10 @@ describe('streams at once', () => {
       [stream(0, 1000, { finish: ['stop', 'stop'] }), stream(0, 1000, { model: 'n' })],
       ({ model }) => model === 'm',
     );
-    expect(result?.levels).toMatchObject([{ from: 3, to: 3, seconds: 1, streams: 1 }]);
-    expect(result?.levels[0]?.tokensPerSecond).toBeCloseTo(150, 9);
+    // 49 tokens of two choices at once, in a second: half of that for each, three times that for all.
+    expect(result?.levels).toMatchObject([{ from: 3, to: 3, seconds: 1, requests: 1, meanConcurrency: 3 }]);
+    expect(result?.levels[0]?.userTokensPerSecond).toBeCloseTo(24.5, 9);
+    expect(result?.levels[0]?.tokensPerSecond).toBeCloseTo(73.5, 9);
   });
 
   it('say how many answers nobody saw decoding', () => {
@@ -81,12 +166,12 @@ describe('streams at once', () => {
           const rows = spans.map(([from, length]) => stream(from * 1000, (from + length) * 1000));
           const byEnd = resultsOf(rows.toSorted((a, b) => a.endedAtMs - b.endedAtMs));
           const byBegin = resultsOf(rows.toSorted((a, b) => a.startedAtMs - b.startedAtMs));
-          expect(byBegin[0]?.levels.map(({ streams, seconds }) => [streams, Math.round(seconds * 1000)])).toEqual(
-            byEnd[0]?.levels.map(({ streams, seconds }) => [streams, Math.round(seconds * 1000)]),
+          expect(byBegin[0]?.levels.map(({ requests, seconds }) => [requests, Math.round(seconds * 1000)])).toEqual(
+            byEnd[0]?.levels.map(({ requests, seconds }) => [requests, Math.round(seconds * 1000)]),
           );
-          const streamSeconds = spans.reduce((sum, [, length]) => sum + length, 0);
-          const tokens = byEnd[0]?.levels.reduce((sum, level) => sum + level.tokensPerSecond * level.seconds, 0);
-          expect(tokens).toBeCloseTo(streamSeconds * 50, 3);
+          expect(byEnd[0]?.levels.reduce((sum, { requests }) => sum + requests, 0)).toBe(spans.length);
+          for (const { requests, userTokensPerSecond } of byEnd[0]?.levels ?? [])
+            if (requests > 0) expect(userTokensPerSecond).toBeCloseTo(50, 6);
         },
       ),
       { numRuns: 40 },

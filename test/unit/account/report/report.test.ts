@@ -180,11 +180,11 @@ describe('the account of a log', () => {
   it('R20 says who stalled whom', () => {
     const { stalls } = resultOf([
       { requestId: 'victim1', stallMs: 400, stalledBy: 'big', stalledByTokens: 9000 },
-      { requestId: 'victim2', stallMs: 600, stalledBy: 'big', stalledByTokens: 9000 },
+      { requestId: 'victim2', stallMs: 600, stalledMs: 900, stalledBy: 'big', stalledByTokens: 9000 },
       { requestId: 'victim3', stallMs: 50, stalledBy: 'small' },
       {},
     ]);
-    expect(stalls).toMatchObject({ streams: 3, ofStreams: 4, stallMs: 1050, longestMs: 600, causes: 2 });
+    expect(stalls).toMatchObject({ streams: 3, ofStreams: 4, stalledMs: 1350, longestMs: 600, causes: 2 });
     expect(stalls.worst).toEqual([
       {
         requestId: 'big',
@@ -211,16 +211,54 @@ describe('the account of a log', () => {
       { most: 3 },
     );
     expect(slowest.toFirstToken.map(({ requestId, phases }) => [requestId, phases[0]?.phase])).toEqual([
-      ['never', 'engine'],
-      ['queued', 'queue'],
+      ['never', 'prefill'],
+      ['queued', 'queued'],
       ['split', 'engine_queue'],
     ]);
     expect(slowest.whole.map(({ requestId, phases }) => [requestId, phases[0]?.phase])).toEqual([
       ['long', 'decode'],
-      ['never', 'engine'],
-      ['queued', 'queue'],
+      ['never', 'prefill'],
+      ['queued', 'queued'],
     ]);
     expect(slowest.whole[0]?.phases).toContainEqual({ phase: 'stalled', ms: 5000 });
+  });
+
+  it('R20 cuts the time of the slowest as objectives do, with all stalls, not the longest alone', () => {
+    const { slowest } = resultOf([
+      {
+        bodyMs: 40,
+        admittedMs: 7,
+        queueMs: 5,
+        connectMs: 1,
+        overheadMs: 3,
+        sentMs: 9,
+        ttftMs: 800,
+        e2eMs: 2800,
+        durationMs: 2810,
+        stallMs: 600,
+        stalledBy: 'big',
+        stalledMs: 900,
+      },
+    ]);
+    expect(slowest.whole[0]?.phases).toEqual([
+      { phase: 'decode', ms: 1100 },
+      { phase: 'stalled', ms: 900 },
+      { phase: 'prefill', ms: 791 },
+      { phase: 'upload', ms: 40 },
+      { phase: 'after', ms: 10 },
+      { phase: 'queued', ms: 5 },
+      { phase: 'receiving', ms: 2 },
+      { phase: 'connecting', ms: 1 },
+      { phase: 'sending', ms: 1 },
+    ]);
+    expect(slowest.toFirstToken[0]?.phases).toEqual([
+      { phase: 'prefill', ms: 791 },
+      { phase: 'upload', ms: 40 },
+      { phase: 'queued', ms: 5 },
+      { phase: 'receiving', ms: 2 },
+      { phase: 'connecting', ms: 1 },
+      { phase: 'sending', ms: 1 },
+    ]);
   });
 
   it('counts only what is asked for, by when it came', () => {

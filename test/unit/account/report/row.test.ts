@@ -29,9 +29,12 @@ const record: RequestRecord = sampleRecord({
     cached: { value: 0, source: 'usage' },
     output: { value: 7, source: 'events_estimate' },
   },
-  timeline: { received: 5, receivedLast: 15, sent: 18 },
+  timeline: { received: 5, receivedLast: 15, queued: 10, admitted: 12, sent: 18 },
   figures: { tpotWindow: 'visible', durationMs: 900, ttftMs: 100.1234, ttfaMs: 100.1234, tpotMs: 20, e2eMs: 800 },
-  stalls: [{ atMs: 1, durationMs: 77, requestId: 'other', promptTokens: 0 }],
+  stalls: [
+    { atMs: 1, durationMs: 77, requestId: 'other', promptTokens: 0 },
+    { atMs: 99, durationMs: 5.5, requestId: 'third' },
+  ],
   marks: ['coalesced', 'loop_lag'],
   itl: gaps.data(),
   routeReason: 'least_load',
@@ -48,6 +51,7 @@ const record: RequestRecord = sampleRecord({
     },
     useless: [],
     retry: true,
+    decodeConcurrency: 3.4567,
   },
 });
 
@@ -79,10 +83,13 @@ describe('a request’s line, read back', () => {
       e2eMs: 800,
       durationMs: 900,
       bodyMs: 10,
+      admittedMs: -3,
       sentMs: 3,
       stallMs: 77,
       stalledBy: 'other',
       stalledByTokens: 0,
+      stalledMs: 82.5,
+      decodeConcurrency: 3.457,
       routeReason: 'least_load',
       traceId: 'f'.repeat(32),
       slo: 'chat',
@@ -97,6 +104,7 @@ describe('a request’s line, read back', () => {
     expect(read?.benefitTokens).toBeCloseTo(-3.25, 0);
     expect(read?.itl).toEqual(gaps.data());
     expect(read).not.toHaveProperty('queueMs');
+    expect(read).not.toHaveProperty('headMs');
   });
 
   it('knows no time to an answer where none came after the first token', () => {
@@ -119,6 +127,19 @@ describe('a request’s line, read back', () => {
       expect(readRow(parsed(lineText('request', requestFields(over))))).toBeUndefined();
     },
   );
+
+  it.each(['+275760-09-13T00:00:00.000Z', '1901-01-01T00:00:00Z', 'garbage'])(
+    'takes no beginning that no report could print: %s',
+    (startedAt) => {
+      const line = parsed(lineText('request', requestFields({ startedAt })));
+      expect(readRow(line)?.startedAtMs).toBe(line.timeMs - 2810);
+    },
+  );
+
+  it('takes nothing for a number that no request can have, lest it be all that a mean shows', () => {
+    const read = row({ ttftMs: 1e308, e2eMs: 1e300, outputTokens: 1e300 });
+    for (const name of ['ttftMs', 'e2eMs', 'outputTokens']) expect(read).not.toHaveProperty(name);
+  });
 
   it('takes nothing for a number that is none', () => {
     const read = row({ ttftMs: 'soon', tpotMs: -4, cachedTokens: '' });
