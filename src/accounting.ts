@@ -4,8 +4,9 @@
  */
 import { type CeilingAccount, createCeilingAccount } from './account/ceiling/ceiling-account.ts';
 import { createEngineAccount, type EngineAccount, type OwnRequest } from './account/findings/engine-account.ts';
-import { windowOf } from './account/slo/goodput-view.ts';
+import { readSloQuery, sloParams } from './account/slo/goodput-view.ts';
 import { createSloAccount, type SloAccount } from './account/slo/slo-account.ts';
+import { readWindow, windowMessage } from './account/window-lengths.ts';
 import type { Config } from './config/config.ts';
 import type { Assessment } from './domain/assessment.ts';
 import type { DecodeStarts } from './domain/decoding.ts';
@@ -23,6 +24,7 @@ import type { AdminPage } from './http/admin-page.ts';
 import { createMetrics } from './metrics.ts';
 import type { Clock } from './platform/clock.ts';
 import type { Log } from './platform/log.ts';
+import { runInTurns } from './platform/turns.ts';
 
 export interface AccountingDeps {
   readonly config: Config;
@@ -79,7 +81,7 @@ export function createAccounting(deps: AccountingDeps): Accounting {
     aliases: config.classify.modelAliases,
     startMs: clock.nowMs(),
     modelLabel: metrics.modelLabel,
-    count: (name, labels, n = 1) => void (meter.counter(name, labels).value += n),
+    count: meter.count,
   });
   meter.gauge('warmlane.slo.target', () =>
     [...slo.targets()].map(({ profile, share }) => ({ labels: { profile }, value: share })),
@@ -97,12 +99,12 @@ export function createAccounting(deps: AccountingDeps): Accounting {
     beganMs: clock.nowMs(),
     aliases: config.classify.modelAliases,
     backends: () => deps.fleet.snapshot().backends,
-  });
-  deps.fleet.onEngineScrape((backend, scrape) => {
-    if (scrape.kind === 'read') ceiling.noteEngine(backend, scrape.reading);
+    engine: engines.series,
   });
   registerCeilingMetrics(meter, () => ceiling.minute(clock.nowMs()));
-  const ceilingWatch = watchCeiling(ceiling, deps);
+  const refresh = refresherOf(ceiling, clock);
+  meter.before(refresh);
+  const ceilingWatch = watchCeiling(ceiling, refresh, deps);
   registerEngineMetrics(meter, { engines: engines.engines, findings: engines.findings, nowMs: () => clock.nowMs() });
   return {
     decodes: ceiling.decodes,
@@ -140,14 +142,42 @@ function note(record: RequestRecord, more: Assessment | undefined): void {
 const ceilingCheckMs = 60_000;
 
 /** Says of each figure that can't be true once, when it begins. */
-function watchCeiling(ceiling: CeilingAccount, { clock, log }: AccountingDeps): { stop(): void } {
-  let timer = clock.timer(ceilingCheckMs, check);
-  function check(): void {
-    for (const { backend, kind, message } of ceiling.newProblems(clock.nowMs()))
-      log.warn('ceiling', { backend, problem: kind, message });
-    timer = clock.timer(ceilingCheckMs, check);
+function watchCeiling(
+  ceiling: CeilingAccount,
+  refresh: () => Promise<void>,
+  { clock, log }: AccountingDeps,
+): { stop(): void } {
+  let timer = clock.timer(ceilingCheckMs, () => void check());
+  let stopped = false;
+  async function check(): Promise<void> {
+    try {
+      await refresh();
+      if (stopped) return;
+      for (const { backend, kind, message } of ceiling.newProblems(clock.nowMs()))
+        log.warn('ceiling', { backend, problem: kind, message });
+    } catch (error) {
+      log.error('looking at the ceilings failed', { error: String(error) });
+    }
+    if (!stopped) timer = clock.timer(ceilingCheckMs, () => void check());
   }
-  return { stop: () => timer.cancel() };
+  return {
+    stop() {
+      stopped = true;
+      timer.cancel();
+    },
+  };
+}
+
+/** Reads all backends' ceilings, and lets the streams go on in between; who asks meanwhile waits for the same round. */
+function refresherOf(ceiling: CeilingAccount, clock: Clock): () => Promise<void> {
+  let round: Promise<void> | undefined;
+  return () => {
+    round ??= runInTurns(
+      ceiling.refresh(() => clock.nowMs()),
+      clock,
+    ).finally(() => (round = undefined));
+    return round;
+  };
 }
 
 function ceilingPages(ceiling: CeilingAccount, clock: Clock): AdminPage[] {
@@ -155,16 +185,17 @@ function ceilingPages(ceiling: CeilingAccount, clock: Clock): AdminPage[] {
     {
       path: '/ceiling',
       about: 'what cards and models allow and how near the traffic comes to it: MFU, MBU, prefill rate, wrong config',
-      answer: () => ({ kind: 'json', value: ceiling.ceilingPage(clock.nowMs()) }),
+      params: [],
+      answer: () => ({ kind: 'long', value: ceiling.ceilingPage(() => clock.nowMs()) }),
     },
     {
       path: '/concurrency',
-      about: 'what batching does: streams at once → ITL, TPOT, tokens/s, cost; ?window=1, 5 or 60 (minutes), else 60',
+      about: 'what batching does: streams at once → ITL, TPOT, tokens/s, cost; ?window=1m, 5m or 60m, else 60m',
+      params: ['window'],
       answer(query) {
-        const minutes = windowOf(query.get('window') ?? '60');
-        if (minutes === undefined)
-          return { kind: 'wrong', message: 'window must be 1, 5 or 60 (minutes)', param: 'window' };
-        return { kind: 'json', value: ceiling.concurrencyPage(clock.nowMs(), minutes * 60_000) };
+        const window = readWindow(query.get('window') ?? '60m');
+        if (window === undefined) return { kind: 'wrong', message: windowMessage, param: 'window' };
+        return { kind: 'json', value: ceiling.concurrencyPage(clock.nowMs(), window) };
       },
     },
   ];
@@ -175,11 +206,18 @@ function enginePages(engines: EngineAccount): AdminPage[] {
     {
       path: '/engines',
       about: "each engine's own metrics beside warmlane's view of it; ?points=1 for every reading of the last hour",
-      answer: (query) => ({ kind: 'json', value: engines.enginesPage(query.get('points') === '1') }),
+      params: ['points'],
+      answer(query) {
+        const points = query.get('points') ?? '0';
+        if (points !== '0' && points !== '1')
+          return { kind: 'wrong', message: 'points must be 0 or 1', param: 'points' };
+        return { kind: 'long', value: engines.enginesPage(points === '1') };
+      },
     },
     {
       path: '/findings',
       about: 'what is amiss or worth knowing, with evidence: what holds now, and the last 200 that ended',
+      params: [],
       answer: () => ({ kind: 'json', value: engines.findingsPage() }),
     },
   ];
@@ -189,13 +227,12 @@ function sloPage(slo: SloAccount, clock: Clock): AdminPage {
   return {
     path: '/slo',
     about:
-      'objectives and goodput: attainment, what missed and why, useful tokens; ?window=1, 5 or 60 (minutes), else all',
+      'objectives and goodput: attainment, what missed and why, useful tokens; ?window=1m, 5m or 60m &warmth=, else all',
+    params: sloParams,
     answer(query) {
-      const asked = query.get('window');
-      const minutes = asked === null ? undefined : windowOf(asked);
-      if (asked !== null && minutes === undefined)
-        return { kind: 'wrong', message: 'window must be 1, 5 or 60 (minutes)', param: 'window' };
-      return { kind: 'json', value: slo.page(minutes, clock.nowMs()) };
+      const asked = readSloQuery(query);
+      if ('message' in asked) return { kind: 'wrong', ...asked };
+      return { kind: 'json', value: slo.page(asked, clock.nowMs()) };
     },
   };
 }

@@ -10,6 +10,7 @@ import type { Config } from './config/config.ts';
 import type { FleetSnapshot } from './domain/fleet.ts';
 import type { Job } from './domain/job.ts';
 import { isRefusal } from './domain/refusal.ts';
+import type { RunningView } from './domain/running-view.ts';
 import { createRecords } from './export/records.ts';
 import { createSinks } from './export/sinks.ts';
 import { createFleet, type Fleet } from './fleet/fleet.ts';
@@ -46,6 +47,8 @@ export interface App {
   readonly admin: Listener;
   readonly fleet: Fleet;
   readonly pipeline: Pipeline;
+  /** Requests under way and open tunnels. */
+  running(): readonly RunningView[];
   /** Stops accepting, lets streams end up to the drain deadline, ends the rest. Resolves when all is closed. */
   stop(): Promise<void>;
   /** Ends everything now. */
@@ -100,6 +103,7 @@ export async function startApp(
     secure: config.http.tls !== undefined,
     backends: config.fleet.backends,
   });
+  const running = (): readonly RunningView[] => [...pipeline.running(), ...tunnels.running()];
   const accounting: Accounting = createAccounting({
     config,
     clock,
@@ -107,15 +111,19 @@ export async function startApp(
     fleet,
     spans: tracing?.stats,
     ownSlots: (backend) => owner.load(backend).slots,
-    running: () => pipeline.running(),
+    running,
     waiting: () => owner.waiting(),
     lost: () => [...sinks.failures, ['request_log', records.failures] as const],
     env: deps.env ?? {},
     version: ownVersion(),
   });
   const traces = tracing === undefined ? {} : { traces: tracing.sink };
-  const sinks = createSinks({ records, ...accounting.sinks, ...traces }, (sink, error) =>
-    log.error('a record was lost; further ones of this sink are only counted', { sink, error: String(error) }),
+  const sinks = createSinks({ records, ...accounting.sinks, ...traces }, (sink, error, record) =>
+    log.error('a record was lost; further ones of this sink are only counted', {
+      requestId: record.requestId,
+      sink,
+      error: String(error),
+    }),
   );
   const lag = createLoopLag(clock, accounting.late);
   const link = (backend: string) => {
@@ -189,6 +197,7 @@ export async function startApp(
       return {
         classified: (job) => observer.classified(job),
         attempt: (attempt) => observer.attempt(attempt),
+        attemptEnd: (end) => observer.attemptEnd(end),
         mark: (name, atMs) => observer.mark(name, atMs),
         responseBytes: (bytes) => observer.responseBytes(bytes),
         finish: (ending) => sinks.add(observer.finish(ending)),
@@ -202,7 +211,7 @@ export async function startApp(
     cors: config.http.cors,
   });
   const adminApp = createAdminApp({
-    pipeline,
+    running,
     fleet: () => fleet.snapshot(),
     load: (backend) => owner.load(backend),
     waiting: () => owner.waiting(),
@@ -250,6 +259,7 @@ export async function startApp(
     admin,
     fleet,
     pipeline,
+    running,
     kill,
     async stop() {
       stopping = true;

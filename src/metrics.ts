@@ -6,7 +6,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { createBackendStarts, type BackendStart } from './account/backend-starts.ts';
 import { createWindows, type Windows } from './account/windows.ts';
 import { Tally } from './account/windows-figures.ts';
-import { readWindowQuery, tallyView } from './account/windows-view.ts';
+import { readWindowQuery, tallyView, windowParams } from './account/windows-view.ts';
 import type { FleetSnapshot } from './domain/fleet.ts';
 import type { RequestRecord } from './domain/record.ts';
 import { type RunningRequest, registerLiveMetrics } from './export/metrics/live-metrics.ts';
@@ -18,11 +18,12 @@ import type { OtlpMetrics } from './export/metrics/otlp.ts';
 import { registerProcessMetrics } from './export/metrics/process-metrics.ts';
 import { loadPrometheusText, type PrometheusText, prometheusType } from './export/metrics/prometheus.ts';
 import { createRequestMetrics } from './export/metrics/request-metrics.ts';
+import { type Environment, shownEndpoint } from './export/otlp/otlp-environment.ts';
 import type { RecordSink } from './export/sinks.ts';
-import type { Environment } from './export/trace/otlp-environment.ts';
 import type { AdminPage } from './http/admin-page.ts';
 import type { Clock } from './platform/clock.ts';
 import type { Log } from './platform/log.ts';
+import { warnOnce } from './platform/warn-once.ts';
 
 export interface Metrics {
   readonly sinks: Readonly<Record<string, RecordSink>>;
@@ -136,11 +137,11 @@ function startOtlp(settings: MetricsSettings, deps: MetricsDeps) {
   const started = wanted ? start() : Promise.resolve();
 
   async function start(): Promise<void> {
-    for (const problem of problems) log.warn(problem);
+    for (const problem of problems) warnOnce(log, problem);
     try {
       const { startOtlpMetrics } = await import('./export/metrics/otlp.ts');
       state.running = await startOtlpMetrics(environment, { ...deps, startMs });
-      log.info('metrics go out by OTLP', { to: environment.otlp.url, everyMs: environment.intervalMs });
+      log.info('metrics go out by OTLP', { to: shownEndpoint(environment.otlp), everyMs: environment.intervalMs });
     } catch (error) {
       log.error('metrics do not go out by OTLP', { error: String(error) });
     }
@@ -163,9 +164,12 @@ function metricsPage({ meter, version }: MetricsDeps, resource: Readonly<Record<
   return {
     path: '/metrics',
     about: 'all metrics as Prometheus text; see deploy/metrics.md',
+    // A scraper may send what it likes.
+    params: undefined,
     async answer() {
       text ??= loadPrometheusText({ 'service.version': version, ...resource });
       const write = await text;
+      await meter.ready();
       return { kind: 'text', text: await write(meter.collect()), contentType: prometheusType };
     },
   };
@@ -175,10 +179,11 @@ function statsPage(windows: Windows, clock: Clock): AdminPage {
   return {
     path: '/stats',
     about: 'percentiles per model, backend, lane and warmth; ?window=1m, 5m or 60m &model= &backend= &lane= &warmth=',
+    params: windowParams,
     async answer(query) {
       const asked = readWindowQuery(query);
       if ('message' in asked) return { kind: 'wrong', ...asked };
-      const { coversMs, populations, tally } = windows.read(asked.window, asked.wanted, clock.nowMs());
+      const { coveredMs, populations, tally } = windows.read(asked.window, asked.wanted, clock.nowMs());
       const all = new Tally();
       const rows: object[] = [];
       for (const population of populations) {
@@ -188,7 +193,7 @@ function statsPage(windows: Windows, clock: Clock): AdminPage {
         // Each takes about 0.1 ms: many of them must not hold up the streams.
         await turn();
       }
-      return { kind: 'json', value: { window: asked.window, coversMs, all: tallyView(all), populations: rows } };
+      return { kind: 'json', value: { window: asked.window, coveredMs, all: tallyView(all), populations: rows } };
     },
   };
 }

@@ -19,6 +19,7 @@ import { isSelfContained, type Job } from './domain/job.ts';
 import type { Phase } from './domain/names.ts';
 import type { RecordMark } from './domain/record.ts';
 import { isRefusal, type Refusal } from './domain/refusal.ts';
+import type { RunningView } from './domain/running-view.ts';
 import { createWitness } from './fleet/traffic-witness.ts';
 import { createColdStarts } from './measure/cold-starts.ts';
 import { createObserver, type Observer } from './measure/observer.ts';
@@ -28,23 +29,10 @@ import type { ClientHead, ClientPort, ClientUpload } from './platform/client-por
 import type { RequestBody } from './platform/upstream/port.ts';
 import type { BackendWitness, RelayEnd } from './relay/attempt.ts';
 import { errorBody, errorHeaders } from './relay/error-shape.ts';
-import { faultOfEnd, marksOfEnd, mayGoOn } from './relay/judge.ts';
+import { endingOf, marksOfEnd, mayGoOn } from './relay/judge.ts';
 import { internalRefusal, killerRefusal, loopRefusal } from './relay/refusals.ts';
 import { Relay } from './relay/relay.ts';
 import { isLoop, upstreamHeaders } from './relay/request-head.ts';
-
-/** One request under way, as the admin listener shows it. */
-export interface RunningView {
-  readonly requestId: string;
-  readonly method: string;
-  readonly endpoint: string;
-  readonly path: string;
-  readonly model?: string;
-  readonly backend?: string;
-  readonly phase: Phase;
-  readonly ageMs: number;
-  readonly attempts: number;
-}
 
 export interface Pipeline {
   /** Serves one request to its end. Never throws; the client always gets an answer or a cut. */
@@ -222,13 +210,19 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
     passage: Passage,
     { job, exclude, home }: { job: Job; exclude: readonly string[]; home: string | undefined },
   ): Promise<Permit | Refusal | 'gone'> {
-    const { client, observer } = passage;
+    const { client, observer, phase } = passage;
+    const askedMs = clock.nowMs();
+    let isSettled = false;
+    let waits = false;
     passage.phase = 'queued';
-    observer.mark('queued', clock.nowMs());
     return new Promise((resolve) => {
       const settle = (result: Permit | Refusal | 'gone') => {
+        isSettled = true;
         passage.interrupt = undefined;
-        if (result !== 'gone' && !isRefusal(result)) observer.mark('admitted', clock.nowMs());
+        if (result !== 'gone' && !isRefusal(result)) {
+          observer.mark('queued', askedMs);
+          observer.mark('admitted', clock.nowMs());
+        }
         resolve(result);
       };
       const again = exclude.length > 0;
@@ -239,7 +233,13 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
           result.settle();
           settle('gone');
         } else settle(result);
+        // Refused at once, and not for want of a place: the queue had no part in it.
+        if (!waits && isRefusal(result) && result.outcome !== 'rejected') passage.phase = phase;
       });
+      if (isSettled) return;
+      // Only who waits was in the queue: a refusal at once would count as a wait of nothing.
+      waits = true;
+      observer.mark('queued', askedMs);
       const leave = (result: Refusal | 'gone') => {
         ticket.leave();
         settle(result);
@@ -303,7 +303,8 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
         },
         (end) => {
           leaveBackend();
-          observer.attemptEnd({ atMs: clock.nowMs(), status: relay.backendStatus, reason: faultOfEnd(end) });
+          const { outcome, reason } = endingOf(end);
+          observer.attemptEnd({ atMs: clock.nowMs(), status: relay.backendStatus, outcome, reason });
           passage.committed = relay.committed;
           passage.relay = undefined;
           passage.interrupt = undefined;

@@ -5,21 +5,23 @@
  */
 import { routeTemplate } from './classify/route-template.ts';
 import type { TraceIds } from './domain/trace.ts';
+import { type Environment, shownEndpoint } from './export/otlp/otlp-environment.ts';
 import type { RecordSink } from './export/sinks.ts';
 import type { BackendAddress } from './export/trace/attempt-spans.ts';
 import { createExportLog, hearLibrary } from './export/trace/export-log.ts';
 import { loadExporter } from './export/trace/exporter.ts';
-import { type Environment, readTraceEnvironment, type TraceEnvironment } from './export/trace/otlp-environment.ts';
 import { requestSpans, sizeOf, type SpanView } from './export/trace/request-spans.ts';
-import { createSpanSource } from './export/trace/resource.ts';
 import { isSampled, keptBecause } from './export/trace/sampling.ts';
 import { createSpanQueue, type SpanQueue, type TraceExporter } from './export/trace/span-queue.ts';
+import { createSpanSource } from './export/trace/span-source.ts';
+import { readTraceEnvironment, type TraceEnvironment } from './export/trace/trace-environment.ts';
 import type { TracingStats } from './export/trace/trace-metrics.ts';
 import type { TraceSettings } from './export/trace/trace-settings.ts';
 import type { ClientHead } from './platform/client-port.ts';
 import type { Clock } from './platform/clock.ts';
 import type { Log } from './platform/log.ts';
 import { ownVersion } from './platform/own-version.ts';
+import { warnOnce } from './platform/warn-once.ts';
 import { randomSpanId, randomTraceId, readTraceContext } from './platform/trace-context.ts';
 
 export interface Tracing {
@@ -52,10 +54,11 @@ export async function startTracing(settings: TraceSettings, deps: TracingDeps): 
   const { clock, log, env } = deps;
   const { environment, problems } = readTraceEnvironment(env);
   if (environment.disabled || !(settings.enabled ?? environment.asked)) return undefined;
-  const warn = (sentence: string) => log.warn(sentence);
-  problems.forEach(warn);
+  for (const problem of problems) warnOnce(log, problem);
   const exportLog = createExportLog({ log, clock });
   await hearLibrary(exportLog);
+  const exporter = deps.exporter ?? (await exporterFor(environment, log));
+  if (exporter === undefined) return undefined;
   const { batch } = environment;
   const queue = createSpanQueue(
     {
@@ -66,7 +69,7 @@ export async function startTracing(settings: TraceSettings, deps: TracingDeps): 
       delayMs: batch.delayMs,
       exportTimeoutMs: batch.exportTimeoutMs,
     },
-    { clock, exporter: deps.exporter ?? (await loadExporter(environment, warn)), onExport: exportLog.note },
+    { clock, exporter, onExport: exportLog.note },
   );
   const addresses = new Map(deps.backends.map(({ name, url }) => [name, addressOf(url)]));
   const view: SpanView = {
@@ -87,6 +90,16 @@ export async function startTracing(settings: TraceSettings, deps: TracingDeps): 
     },
     stop: () => queue.close(flushMs),
   };
+}
+
+/** The library throws at what it can't use. @returns undefined then: requests are served without traces */
+async function exporterFor(environment: TraceEnvironment, log: Log): Promise<TraceExporter | undefined> {
+  try {
+    return await loadExporter(environment, (sentence) => log.warn(sentence));
+  } catch (error) {
+    log.error('traces are off: their exporter can not be made', { error: String(error) });
+    return undefined;
+  }
 }
 
 function begin({ rawHeaders }: Pick<ClientHead, 'rawHeaders'>, { sampler }: TraceEnvironment): TraceIds {
@@ -127,10 +140,6 @@ function addressOf(text: string): BackendAddress {
 
 function shown({ exporter, otlp, sampler }: TraceEnvironment) {
   const { parentBased, ratio } = sampler;
-  const where = exporter === 'console' ? { exporter } : { protocol: otlp.protocol, endpoint: withoutSecrets(otlp.url) };
+  const where = exporter === 'console' ? { exporter } : { protocol: otlp.protocol, endpoint: shownEndpoint(otlp) };
   return { ...where, sampledShare: ratio, parentBased };
-}
-
-function withoutSecrets(url: string): string {
-  return URL.canParse(url) ? addressOf(url).url : url;
 }

@@ -1,16 +1,16 @@
 /**
- * What the last 1, 5 and 60 minutes brought, by profile, model, backend and lane: requests and tokens, how many of them met
- * their objective, what was of use. Pure state with the time given, bounded in cells and in time. Rates are for `goodput-view.ts`.
+ * What the last 1, 5 and 60 minutes brought, by profile, model, backend, lane and warmth: requests and tokens, how many of
+ * them met their objective, what was of use. Pure state with the time given, bounded in cells and in time. Rates are for
+ * `goodput-view.ts`.
  *
- * Each window is a ring of 12 slots: it covers the slot under way and the 12 before it, so between 12 and 13 slots.
+ * Each window is a ring that covers the slot under way and the 12 before it, so between 12 and 13 slots.
  */
 import type { SloBound, SloPhase, SloVerdict } from '../domain/assessment.ts';
-import type { Lane } from '../domain/names.ts';
+import type { Lane, Warmth } from '../domain/names.ts';
 import type { RequestRecord } from '../domain/record.ts';
 import { addRecord, type GoodputSums, joinSums, noSums } from './goodput-sums.ts';
-
-export const windowMinutes = [1, 5, 60] as const;
-export type WindowMinutes = (typeof windowMinutes)[number];
+import { createTimeRing } from './time-ring.ts';
+import { type WindowName, windowLengths } from './window-lengths.ts';
 
 /** What a sum is of. `''` where there is none: no profile applies, no model was named, no backend was reached. */
 export interface GoodputKey {
@@ -18,6 +18,7 @@ export interface GoodputKey {
   readonly model: string;
   readonly backend: string;
   readonly lane: Lane;
+  readonly warmth: Warmth;
 }
 
 export interface GoodputCell extends GoodputKey {
@@ -27,13 +28,14 @@ export interface GoodputCell extends GoodputKey {
 /** What missed requests failed by. `failed`: by no bound, but by not being answered whole. */
 export interface Missed {
   readonly profile: string;
+  readonly warmth: Warmth;
   readonly bound: SloBound | 'failed';
   readonly phase: SloPhase;
   requests: number;
 }
 
 export interface GoodputWindow {
-  readonly minutes: WindowMinutes;
+  readonly window: WindowName;
   /** Time that the sums are of. */
   readonly coveredMs: number;
   readonly cells: readonly GoodputCell[];
@@ -43,86 +45,93 @@ export interface GoodputWindow {
 export interface Goodput {
   /** @param model its label, bounded; `''` where none was named */
   add(record: RequestRecord, model: string, nowMs: number): void;
-  read(minutes: WindowMinutes, nowMs: number): GoodputWindow;
+  read(window: WindowName, nowMs: number): GoodputWindow;
   /** Requests whose model was booked under `other`, since there were too many combinations. */
   readonly overflowed: number;
 }
 
-const slotsPerWindow = 12;
-/** The name under which models past the bound are booked; backends are as many as the config has. */
-export const otherName = 'other';
-
-interface Slot {
-  /** Its number since the clock's zero. */
-  readonly number: number;
-  readonly cells: Map<string, GoodputCell>;
-  readonly missed: Map<string, Missed>;
-}
-
 export interface GoodputSettings {
-  /** Different combinations of profile, model, backend and lane within an hour; models of further ones count as `other`. */
+  /**
+   * Different combinations of profile, model, backend, lane and warmth within an hour. Models of further ones count as
+   * `other`; past twice as many their backends do too, and what is left is as many as profiles, lanes and warmths.
+   */
   readonly maxCells: number;
 }
 
+const slotsPerWindow = 12;
+/** The name under which models and backends past the bound are booked. */
+export const otherName = 'other';
+
+interface Slot {
+  /** By the key itself: there is one object for each combination, so that a slot holds little more than numbers. */
+  readonly cells: Map<GoodputKey, GoodputSums>;
+  readonly missed: Map<string, Missed>;
+}
+
+const emptySlot = (): Slot => ({ cells: new Map(), missed: new Map() });
+
 /** @param startMs now: nothing was counted before */
 export function createGoodput({ maxCells }: GoodputSettings, startMs: number): Goodput {
-  const rings = windowMinutes.map((minutes) => ({
-    minutes,
-    slotMs: (minutes * 60_000) / slotsPerWindow,
-    slots: [] as Slot[],
-  }));
-  /** Cells of the last hour. */
-  let known = new Set<string>();
+  const ringOf = (window: WindowName) => {
+    const slotMs = windowLengths[window] / slotsPerWindow;
+    const ring = createTimeRing({ slotMs, slots: slotsPerWindow + 1 }, startMs, emptySlot);
+    return { ...ring, slotMs, spanMs: windowLengths[window] + slotMs };
+  };
+  const rings = { '1m': ringOf('1m'), '5m': ringOf('5m'), '60m': ringOf('60m') };
+  const all = Object.values(rings);
+  const longest = rings['60m'];
+  /** The combinations of the last hour. */
+  const known = new Map<string, GoodputKey>();
   let knownSlot = -1;
   let overflowed = 0;
 
-  /** Models past the bound share a cell for each profile, backend and lane. What is gone from all windows makes room. */
-  function boundedKey(record: RequestRecord, model: string, nowMs: number): { id: string; key: GoodputKey } {
-    const longest = rings.at(-1);
-    const slotNumber = Math.floor(nowMs / (longest?.slotMs ?? 1));
-    if (slotNumber !== knownSlot) {
-      knownSlot = slotNumber;
-      const kept = longest?.slots.filter(({ number }) => number >= slotNumber - slotsPerWindow) ?? [];
-      known = new Set(kept.flatMap(({ cells }) => [...cells.keys()]));
-    }
-    const key = keyOf(record, model);
+  /** What is gone from all windows makes room. */
+  function forget(nowMs: number): void {
+    const slotNumber = Math.floor(nowMs / longest.slotMs);
+    if (slotNumber === knownSlot) return;
+    knownSlot = slotNumber;
+    const held = new Set(longest.within(nowMs, longest.spanMs).flatMap(({ cells }) => [...cells.keys()]));
+    for (const [id, key] of known) if (!held.has(key)) known.delete(id);
+  }
+
+  function boundedKey(wanted: GoodputKey): GoodputKey {
+    const found = known.get(idOf(wanted));
+    if (found !== undefined) return found;
+    const key = withinBound(wanted, known.size, maxCells);
+    if (key !== wanted) overflowed += 1;
     const id = idOf(key);
-    if (known.has(id)) return { id, key };
-    if (known.size < maxCells) {
-      known.add(id);
-      return { id, key };
-    }
-    overflowed += 1;
-    const other = { ...key, model: otherName };
-    return { id: idOf(other), key: other };
+    const kept = known.get(id) ?? key;
+    known.set(id, kept);
+    return kept;
   }
 
   return {
     add(record, model, nowMs) {
-      const { id, key } = boundedKey(record, model, nowMs);
-      for (const ring of rings) {
-        const slot = slotAt(ring.slots, Math.floor(nowMs / ring.slotMs));
-        let cell = slot.cells.get(id);
-        if (cell === undefined) slot.cells.set(id, (cell = { ...key, sums: noSums() }));
-        addRecord(cell.sums, record);
-        const missed = record.assessment?.slo?.met === false ? missedBy(record, record.assessment.slo) : undefined;
-        if (missed === undefined) continue;
-        const missId = `${missed.profile}\n${missed.bound}\n${missed.phase}`;
-        const before = slot.missed.get(missId);
-        if (before === undefined) slot.missed.set(missId, missed);
-        else before.requests += 1;
+      forget(nowMs);
+      const key = boundedKey(keyOf(record, model));
+      const verdict = record.assessment?.slo;
+      for (const ring of all) {
+        const slot = ring.at(nowMs);
+        if (slot === undefined) continue;
+        let sums = slot.cells.get(key);
+        if (sums === undefined) slot.cells.set(key, (sums = noSums()));
+        addRecord(sums, record);
+        if (verdict?.met === false) joinMissed(slot.missed, missedBy(record, verdict));
       }
     },
-    read(minutes, nowMs) {
-      const ring = rings.find((one) => one.minutes === minutes);
-      const slotMs = ring?.slotMs ?? 1;
-      const oldest = Math.floor(nowMs / slotMs) - slotsPerWindow;
-      const slots = (ring?.slots ?? []).filter(({ number }) => number >= oldest);
+    read(window, nowMs) {
+      const { spanMs, within, coveredMs } = rings[window];
+      const cells = new Map<GoodputKey, GoodputSums>();
+      const missed = new Map<string, Missed>();
+      for (const slot of within(nowMs, spanMs).toReversed()) {
+        for (const [key, sums] of slot.cells) joinCell(cells, key, sums);
+        for (const one of slot.missed.values()) joinMissed(missed, one);
+      }
       return {
-        minutes,
-        coveredMs: nowMs - Math.max(startMs, oldest * slotMs),
-        cells: joinCells(slots),
-        missed: joinMissed(slots),
+        window,
+        coveredMs: coveredMs(nowMs, spanMs),
+        cells: Array.from(cells, ([key, sums]) => ({ ...key, sums })),
+        missed: [...missed.values()].toSorted((a, b) => b.requests - a.requests),
       };
     },
     get overflowed() {
@@ -135,53 +144,37 @@ export function createGoodput({ maxCells }: GoodputSettings, startMs: number): G
 export function missedBy(record: RequestRecord, verdict: SloVerdict): Missed {
   const answered = record.outcome === 'ok' || record.outcome === 'client_abort';
   const [worst] = answered ? verdict.breaches : [];
-  const { profile } = verdict;
   return {
-    profile,
+    profile: verdict.profile,
+    warmth: record.warmth,
     bound: worst?.bound ?? 'failed',
     phase: worst?.phase ?? record.phase ?? 'receiving',
     requests: 1,
   };
 }
 
-/** The slot of that number, in order; older ones than the window needs go. */
-function slotAt(slots: Slot[], number: number): Slot {
-  const last = slots.at(-1);
-  if (last !== undefined && last.number >= number) return last;
-  const slot = { number, cells: new Map<string, GoodputCell>(), missed: new Map<string, Missed>() };
-  slots.push(slot);
-  while ((slots[0]?.number ?? number) < number - slotsPerWindow) slots.shift();
-  return slot;
+function joinCell(cells: Map<GoodputKey, GoodputSums>, key: GoodputKey, sums: GoodputSums): void {
+  const to = cells.get(key);
+  if (to === undefined) cells.set(key, { ...sums });
+  else joinSums(to, sums);
 }
 
-function joinCells(slots: readonly Slot[]): GoodputCell[] {
-  const joined = new Map<string, GoodputCell>();
-  for (const { cells } of slots) {
-    for (const [id, cell] of cells) {
-      const to = joined.get(id);
-      if (to === undefined) joined.set(id, { ...cell, sums: { ...cell.sums } });
-      else joinSums(to.sums, cell.sums);
-    }
-  }
-  return [...joined.values()];
+function joinMissed(sum: Map<string, Missed>, one: Missed): void {
+  const id = `${one.profile}\n${one.warmth}\n${one.bound}\n${one.phase}`;
+  const to = sum.get(id);
+  if (to === undefined) sum.set(id, { ...one });
+  else to.requests += one.requests;
 }
 
-function joinMissed(slots: readonly Slot[]): Missed[] {
-  const joined = new Map<string, Missed>();
-  for (const { missed } of slots) {
-    for (const [id, one] of missed) {
-      const to = joined.get(id);
-      if (to === undefined) joined.set(id, { ...one });
-      else to.requests += one.requests;
-    }
-  }
-  return [...joined.values()].toSorted((a, b) => b.requests - a.requests);
+function keyOf({ backend = '', lane, warmth, assessment }: RequestRecord, model: string): GoodputKey {
+  return { profile: assessment?.slo?.profile ?? '', model, backend, lane, warmth };
 }
 
-function keyOf({ backend = '', lane, assessment }: RequestRecord, model: string): GoodputKey {
-  return { profile: assessment?.slo?.profile ?? '', model, backend, lane };
+function withinBound(key: GoodputKey, known: number, maxCells: number): GoodputKey {
+  if (known < maxCells) return key;
+  return known < 2 * maxCells ? { ...key, model: otherName } : { ...key, model: otherName, backend: otherName };
 }
 
-function idOf({ profile, model, backend, lane }: GoodputKey): string {
-  return `${profile}\n${lane}\n${backend}\n${model}`;
+function idOf({ profile, model, backend, lane, warmth }: GoodputKey): string {
+  return `${profile}\n${lane}\n${warmth}\n${backend}\n${model}`;
 }

@@ -6,6 +6,7 @@ import type { Outcome } from '../domain/names.ts';
 import type { RequestRecord } from '../domain/record.ts';
 import type { SketchData } from '../domain/sketch.ts';
 import { Sketch } from '../platform/sketch.ts';
+import { addToCache, type CacheSums, joinCache, noCacheSums } from './prompt-cache.ts';
 
 export const figureNames = ['ttft', 'ttfa', 'itl', 'tpot', 'e2e', 'queue', 'overhead'] as const;
 export const itlAt = figureNames.indexOf('itl');
@@ -35,6 +36,7 @@ export class Tally {
   /** requests that have the figure, by figure and outcome */
   readonly having = new Float64Array(outcomes.length * figureNames.length);
   readonly sketches = figureNames.map(() => new Sketch());
+  readonly cache = noCacheSums();
 
   add(record: RequestRecord): void {
     const outcome = outcomes.indexOf(record.outcome);
@@ -51,12 +53,14 @@ export class Tally {
       this.sketches[itlAt]?.join(record.itl);
       this.#has(itlAt, outcome);
     }
+    addToCache(this.cache, record);
   }
 
   join(other: Tally | ClosedTally): void {
     for (let i = 0; i < this.requests.length; i += 1)
       this.requests[i] = (this.requests[i] ?? 0) + (other.requests[i] ?? 0);
     for (let i = 0; i < this.having.length; i += 1) this.having[i] = (this.having[i] ?? 0) + (other.having[i] ?? 0);
+    joinCache(this.cache, other.cache);
     for (const [figure, sketch] of this.sketches.entries()) {
       const more = other.sketches[figure];
       if (more === undefined) continue;
@@ -75,6 +79,7 @@ export interface ClosedTally {
   readonly requests: Float64Array;
   readonly having: Float64Array;
   readonly sketches: readonly (SparseSketch | undefined)[];
+  readonly cache: CacheSums;
 }
 
 /** Buckets that hold something, in rising order. */
@@ -89,7 +94,8 @@ export interface SparseSketch {
 }
 
 export function closedTally(tally: Tally): ClosedTally {
-  return { requests: tally.requests, having: tally.having, sketches: tally.sketches.map(sparse) };
+  const { requests, having, sketches, cache } = tally;
+  return { requests, having, sketches: sketches.map(sparse), cache };
 }
 
 function sparse(sketch: Sketch): SparseSketch | undefined {
@@ -126,7 +132,7 @@ function opened({ count, sum, min, max, zeros, buckets, counts }: SparseSketch):
 
 /** About what it takes in memory: objects and array headers as V8 has them. */
 export function bytesOf({ sketches }: ClosedTally): number {
-  let bytes = 1000;
+  let bytes = 1100;
   for (const sketch of sketches) if (sketch !== undefined) bytes += 450 + 6 * sketch.counts.length;
   return bytes;
 }

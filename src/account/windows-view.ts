@@ -2,9 +2,11 @@
  * Windows as the admin page `/stats` shows them: what may be asked, and the figures of one population. Milliseconds, as
  * in all admin JSON. Requests that lack a figure are named beside it, by outcome: a percentile is of those that have it.
  */
-import type { Lane, Warmth } from '../domain/names.ts';
+import { type Lane, warmths } from '../domain/names.ts';
 import type { Sketch } from '../platform/sketch.ts';
-import type { Population, WindowName } from './windows.ts';
+import { cacheView } from './prompt-cache.ts';
+import { readWindow, windowMessage, type WindowName } from './window-lengths.ts';
+import type { Population } from './windows.ts';
 import { figureNames, outcomes, type Tally } from './windows-figures.ts';
 
 export interface WindowQuery {
@@ -19,20 +21,15 @@ export interface WrongQuery {
 }
 
 const words = {
-  window: ['1m', '5m', '60m'],
   lane: ['online', 'batch'],
-  warmth: ['cold_start', 'resident', 'prefix_hit', 'replayed', 'unknown'],
-} as const satisfies { window: readonly WindowName[]; lane: readonly Lane[]; warmth: readonly Warmth[] };
-const names = ['window', 'model', 'backend', 'lane', 'warmth'];
+  warmth: warmths,
+} as const satisfies { lane: readonly Lane[]; warmth: typeof warmths };
+export const windowParams = ['window', 'model', 'backend', 'lane', 'warmth'] as const;
 
-/** `window` is 5m unless given; the others narrow the selection. */
+/** `window` is 5m unless given; the others narrow the selection. @param query of `windowParams` only, each once */
 export function readWindowQuery(query: URLSearchParams): WindowQuery | WrongQuery {
-  for (const param of query.keys())
-    if (!names.includes(param)) return { param, message: `unknown parameter; allowed are ${names.join(', ')}` };
-  for (const param of names)
-    if (query.getAll(param).length > 1) return { param, message: `${param} may be given once` };
-  const window = oneOf(query.get('window') ?? '5m', words.window);
-  if (window === undefined) return wrong('window', words.window);
+  const window = readWindow(query.get('window') ?? '5m');
+  if (window === undefined) return { param: 'window', message: windowMessage };
   const lane = oneOf(query.get('lane'), words.lane);
   if (lane === undefined && query.has('lane')) return wrong('lane', words.lane);
   const warmth = oneOf(query.get('warmth'), words.warmth);
@@ -63,6 +60,7 @@ export function tallyView(tally: Tally): object {
   return {
     requests: tally.requests.reduce((sum, times) => sum + times, 0),
     outcomes: byOutcome((outcome) => tally.requests[outcome] ?? 0),
+    cache: cacheView(tally.cache),
     figures: Object.fromEntries(
       figureNames.map((name, figure) => [name, figureView(tally, { name, figure })] as const),
     ),

@@ -6,9 +6,8 @@
  */
 import type { Lane, Warmth } from '../domain/names.ts';
 import type { RequestRecord } from '../domain/record.ts';
+import { type WindowName, windowLengths } from './window-lengths.ts';
 import { bytesOf, closedTally, type ClosedTally, Tally } from './windows-figures.ts';
-
-export type WindowName = '1m' | '5m' | '60m';
 
 export interface Population {
   readonly model: string;
@@ -31,7 +30,7 @@ export interface Windows {
 
 export interface WindowView {
   /** how far back it reaches: the window to whole slices, less where warmlane is younger or slices had to go */
-  readonly coversMs: number;
+  readonly coveredMs: number;
   readonly populations: readonly Population[];
   /** What there is of one of them, summed up anew: so that a caller may take them one by one. */
   tally(population: Population): Tally;
@@ -56,17 +55,17 @@ interface Level {
 const otherPopulation = 'other';
 
 export function createWindows({ maxPopulations, maxBytes }: WindowsSettings, startMs: number): Windows {
-  const level = (window: WindowName, windowMs: number, sliceMs: number): Level => ({
+  const level = (window: WindowName, sliceMs: number): Level => ({
     window,
-    windowMs,
+    windowMs: windowLengths[window],
     sliceMs,
     open: sliceAt(startMs, sliceMs),
     knownFromMs: startMs,
     closed: [],
   });
-  const fine = level('1m', 60_000, 10_000);
-  const middle = level('5m', 300_000, 30_000);
-  const coarse = level('60m', 3_600_000, 300_000);
+  const fine = level('1m', 10_000);
+  const middle = level('5m', 30_000);
+  const coarse = level('60m', 300_000);
   const levels = [fine, middle, coarse];
   let bytes = 0;
 
@@ -141,20 +140,21 @@ export function createWindows({ maxPopulations, maxBytes }: WindowsSettings, sta
       const upTo = levels.findIndex((each) => each.window === window);
       const { closed, sliceMs, windowMs, knownFromMs } = levels[upTo] ?? coarse;
       const fromMs = nowMs - windowMs;
-      const within = closed.filter((slice) => slice.fromMs + sliceMs > fromMs);
-      // What has not come up yet to the slices of this window stands in the open ones from here down.
-      const slices = [...within, ...levels.slice(0, upTo + 1).map(({ open }) => open)];
+      const within = () => closed.filter((slice) => slice.fromMs + sliceMs > fromMs);
+      // What has not come up yet to the slices of this window stands in the open ones from here down. They are looked up
+      // anew each time: between two tallies one may have come up, and would be counted in both.
+      const slices = () => [...within(), ...levels.slice(0, upTo + 1).map(({ open }) => open)];
       const populations = new Map<string, Population>();
-      for (const slice of slices)
+      for (const slice of slices())
         for (const [key, { population }] of slice.populations)
           if (matches(population, wanted)) populations.set(key, population);
       return {
-        coversMs: nowMs - Math.max(Math.min(fromMs, within[0]?.fromMs ?? fromMs), knownFromMs),
+        coveredMs: nowMs - Math.max(Math.min(fromMs, within()[0]?.fromMs ?? fromMs), knownFromMs),
         populations: [...populations.values()],
         tally(population) {
           const key = keyOf(population);
           const sum = new Tally();
-          for (const slice of slices) {
+          for (const slice of slices()) {
             const part = slice.populations.get(key);
             if (part !== undefined) sum.join(part.tally);
           }

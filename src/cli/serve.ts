@@ -119,7 +119,7 @@ function listenForSignals(process: Process, log: Log): Signals {
     stopping = true;
     if (app === undefined) log.info('stopping: it had not started yet', { signal });
     else {
-      const running = app.pipeline.running().length;
+      const running = app.running().length;
       log.info('stopping: no new requests, running streams may end', { signal, running });
     }
     ask();

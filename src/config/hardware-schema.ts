@@ -52,9 +52,18 @@ const shape = field.section(
     heads: number('Attention heads.'),
     kvHeads: number('Heads of keys and values.'),
     headDim: number('Width of one head.'),
-    weightBytes: v.exactOptional(field.positive('bytes', 1e15, 'All weights as they lie in memory.')),
+    weightBytes: v.exactOptional(
+      field.positive(
+        'bytes',
+        1e15,
+        'All weights as they lie in memory; beats what the engine says and what can be reckoned.',
+      ),
+    ),
     weightFormat: v.exactOptional(
-      field.oneOf(numberFormats, 'Format of the weights: with params it gives weightBytes, and it chooses the peak.'),
+      field.oneOf(
+        numberFormats,
+        'Format of the weights: with params it gives weightBytes where no engine tells them, and it chooses the peak.',
+      ),
     ),
     kvFormat: v.exactOptional(field.oneOf(numberFormats, 'Format of the KV cache; 16 bits unless given.')),
     experts: number('Routed experts in a layer.'),

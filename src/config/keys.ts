@@ -34,7 +34,7 @@ export function prepare(schema: v.GenericSchema, value: unknown, fromEnvironment
       return {};
     }
     if ('entries' in inner && isMap(held)) return walkMap(inner.entries as Entries, held, path);
-    if (inner.type === 'record' && isMap(held)) return walkRecord(held, path);
+    if (inner.type === 'record' && isMap(held)) return walkRecord(inner, held, path);
     if ('item' in inner && Array.isArray(held)) {
       return held.map((item, index) => walk(inner.item as v.GenericSchema, item, [...path, index]));
     }
@@ -50,13 +50,15 @@ export function prepare(schema: v.GenericSchema, value: unknown, fromEnvironment
     return kept;
   };
   /** valibot drops these three in silence. */
-  const walkRecord = (held: Readonly<Record<string, unknown>>, path: KeyPath) => {
+  const walkRecord = (inner: v.GenericSchema, held: Readonly<Record<string, unknown>>, path: KeyPath) => {
     const allowed = Object.entries(held).filter(([key]) => {
       const bad = ['__proto__', 'prototype', 'constructor'].includes(key);
       if (bad) faults.push({ path: [...path, key], message: 'this name can not be used', part: 'key' });
       return !bad;
     });
-    return Object.fromEntries(allowed);
+    if (!('value' in inner)) return Object.fromEntries(allowed);
+    const each = inner.value as v.GenericSchema;
+    return Object.fromEntries(allowed.map(([key, item]) => [key, walk(each, item, [...path, key])]));
   };
   return { value: walk(schema, value, []), faults };
 }
@@ -91,8 +93,15 @@ function converted(type: string, held: unknown): unknown {
   return held;
 }
 
+/** `ttft` is meant as `ttftMs`, `price` as `pricePerHour`. */
+function longerThan(key: string, siblings: readonly string[]): string | undefined {
+  const begun = bare(key);
+  if (begun.length < 3) return undefined;
+  return siblings.filter((word) => bare(word).startsWith(begun)).toSorted((a, b) => a.length - b.length)[0];
+}
+
 function advice(key: string, siblings: readonly string[], everywhere: readonly string[]): string {
-  const near = nearest(key, siblings);
+  const near = nearest(key, siblings) ?? longerThan(key, siblings);
   if (near !== undefined) return `unknown key; did you mean "${near}"?`;
   const elsewhere = everywhere.find(
     (path) => bare(path.slice(path.lastIndexOf('.') + 1)) === bare(key) && bare(key) !== '',

@@ -38,14 +38,16 @@ export function readShapeFiles(value: unknown, folder: string): ShapeFiles {
 
 function readJson(path: string): { readonly json: unknown } | { readonly message: string } {
   try {
-    if (statSync(path).size > largestFileBytes)
-      return { message: 'the file is larger than 4 MiB; that is no config.json' };
+    const stats = statSync(path);
+    if (stats.isDirectory()) return { message: 'this is a folder; name the config.json in it' };
+    // A device or a pipe tells no size, and may never end.
+    if (!stats.isFile()) return { message: 'this is no regular file' };
+    if (stats.size > largestFileBytes) return { message: 'the file is larger than 4 MiB; that is no config.json' };
     return { json: JSON.parse(readFileSync(path, 'utf8')) };
   } catch (error) {
     if (error instanceof SyntaxError) return { message: 'the file is no JSON' };
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
     if (code === 'ENOENT') return { message: 'the file is not there' };
-    if (code === 'EISDIR') return { message: 'this is a folder; name the config.json in it' };
     return { message: `the file can't be read (${code})` };
   }
 }

@@ -4,7 +4,7 @@
 import * as v from 'valibot';
 
 import { noProfile, shippedProfiles, type SloBounds } from '../account/slo/slo-settings.ts';
-import type { EndpointKind } from '../domain/names.ts';
+import { endpointKinds } from '../domain/names.ts';
 import * as field from './field.ts';
 
 const KiB = 1024;
@@ -17,28 +17,10 @@ const profileName = v.pipe(
   v.check((name) => name !== noProfile, `must not be "${noProfile}": that stands for no profile`),
 );
 
-const kinds = [
-  'chat',
-  'completions',
-  'responses',
-  'messages',
-  'embeddings',
-  'rerank',
-  'audio',
-  'native_completion',
-  'infill',
-  'ollama_chat',
-  'ollama_generate',
-  'tokenize',
-  'models',
-  'control',
-  'other',
-] as const satisfies readonly EndpointKind[];
-
-const routeMessage = `must be a path that begins with a slash, or one of ${kinds.join(', ')}`;
+const routeMessage = `must be a path that begins with a slash, or one of ${endpointKinds.join(', ')}`;
 const route = v.pipe(
   v.string(routeMessage),
-  v.check((text) => text.startsWith('/') || (kinds as readonly string[]).includes(text), routeMessage),
+  v.check((text) => text.startsWith('/') || (endpointKinds as readonly string[]).includes(text), routeMessage),
 );
 const model = field.text(512, 'Name of a model.');
 
@@ -152,9 +134,11 @@ export const slo = v.pipe(
     'Which answers count as fast enough, and as useful.',
   ),
   v.rawCheck(({ dataset, addIssue }) => {
-    if (!dataset.typed) return;
     const { value } = dataset;
-    for (const { message, keys } of problemsOf(value)) addIssue({ message, path: pathOf(value, keys) });
+    if (!isMap(value)) return;
+    // A profile that isn't there is told beside what is wrong with the rest of the section, not after it.
+    const problems = [...unknownNames(value), ...(dataset.typed ? boundless(dataset.value.profiles) : [])];
+    for (const { message, keys } of problems) addIssue({ message, path: pathOf(value, keys) });
   }),
 );
 
@@ -163,25 +147,25 @@ interface Problem {
   readonly keys: readonly [string, ...string[]];
 }
 
-interface Named {
-  readonly default?: string;
-  readonly routes: Readonly<Record<string, string>>;
-  readonly models: Readonly<Record<string, string>>;
-  readonly profiles: Readonly<Record<string, SloBounds>>;
-}
-
-/** What no key by itself can show: names without a profile, profiles without a bound. */
-function problemsOf(value: Named): Problem[] {
+/** @param section as it stands there: what is wrong with the values themselves is told elsewhere */
+function unknownNames(section: Readonly<Record<string, unknown>>): Problem[] {
   const problems: Problem[] = [];
-  const known = new Set([...Object.keys(shippedProfiles), ...Object.keys(value.profiles)]);
-  const refer = (name: string, keys: Problem['keys']) => {
-    if (!known.has(name))
+  const mapAt = (key: string) => (isMap(section[key]) ? section[key] : {});
+  const known = new Set([...Object.keys(shippedProfiles), ...Object.keys(mapAt('profiles'))]);
+  const refer = (name: unknown, keys: Problem['keys']) => {
+    if (typeof name === 'string' && !known.has(name))
       problems.push({ message: `there is no profile "${name}"; there are ${[...known].join(', ')}`, keys });
   };
-  if (value.default !== undefined) refer(value.default, ['default']);
+  refer(section['default'], ['default']);
   for (const group of ['routes', 'models'] as const)
-    for (const [key, name] of Object.entries(value[group])) refer(name, [group, key]);
-  for (const [name, own] of Object.entries(value.profiles)) {
+    for (const [key, name] of Object.entries(mapAt(group))) refer(name, [group, key]);
+  return problems;
+}
+
+/** What no key of a profile by itself can show: none of its bounds is there, or not the one that another adds to. */
+function boundless(profiles: Readonly<Record<string, SloBounds>>): Problem[] {
+  const problems: Problem[] = [];
+  for (const [name, own] of Object.entries(profiles)) {
     const whole: SloBounds = { ...shippedProfiles[name], ...own };
     if (bounds.every((bound) => whole[`${bound}Ms`] === undefined))
       problems.push({
@@ -195,6 +179,10 @@ function problemsOf(value: Named): Problem[] {
     }
   }
   return problems;
+}
+
+function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** A path as valibot has it: each key with the map that it stands in. */

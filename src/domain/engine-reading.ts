@@ -61,6 +61,15 @@ export type NoReading =
   /** it answered with none of the names that are known */
   | 'unreadable';
 
+/** This once nothing could be read; it will be asked again. */
+export interface FailedReading {
+  /** for people */
+  readonly why: string;
+  /** Monotonic ms at which it was asked. */
+  readonly atMs: number;
+}
+
 export type EngineScrape =
   | { readonly kind: 'read'; readonly reading: EngineReading }
-  | { readonly kind: 'none'; readonly why: NoReading };
+  | { readonly kind: 'none'; readonly why: NoReading }
+  | ({ readonly kind: 'failed' } & FailedReading);

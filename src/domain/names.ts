@@ -20,26 +20,53 @@ export type Outcome =
   | 'shutdown'
   | 'proxy_error';
 
+export const warmths = ['cold_start', 'resident', 'prefix_hit', 'replayed', 'unknown'] as const;
+
 /** How a request met the prefix cache; `unknown` when the engine did not say. */
-export type Warmth = 'cold_start' | 'resident' | 'prefix_hit' | 'replayed' | 'unknown';
+export type Warmth = (typeof warmths)[number];
+
+/** Ends that are nobody's choice: neither a whole answer, nor a client that left or asked wrongly. */
+export const failedOutcomes: ReadonlySet<string> = new Set<Outcome>([
+  'upstream_error',
+  'upstream_truncated',
+  'timeout',
+  'rejected',
+  'shutdown',
+  'proxy_error',
+]);
+
+export const endpointKinds = [
+  'chat',
+  'completions',
+  'responses',
+  'messages',
+  'embeddings',
+  'rerank',
+  'audio',
+  'native_completion',
+  'infill',
+  'ollama_chat',
+  'ollama_generate',
+  'tokenize',
+  'models',
+  'control',
+  'other',
+] as const;
 
 /** What a route is for. `other` passes through unread. */
-export type EndpointKind =
-  | 'chat'
-  | 'completions'
-  | 'responses'
-  | 'messages'
-  | 'embeddings'
-  | 'rerank'
-  | 'audio'
-  | 'native_completion'
-  | 'infill'
-  | 'ollama_chat'
-  | 'ollama_generate'
-  | 'tokenize'
-  | 'models'
-  | 'control'
-  | 'other';
+export type EndpointKind = (typeof endpointKinds)[number];
+
+/** Those whose answers are text made token by token: only they have a TTFT and what follows from it. */
+export const generatingEndpoints: ReadonlySet<string> = new Set<EndpointKind>([
+  'chat',
+  'completions',
+  'responses',
+  'messages',
+  'native_completion',
+  'infill',
+  'ollama_chat',
+  'ollama_generate',
+]);
 
 /** The dialect of a streamed answer: how its events are read and in which shape an error event must be written. */
 export type StreamFormat =
@@ -61,4 +88,6 @@ export type Phase =
   | 'waiting_head'
   | 'waiting_first_token'
   | 'streaming'
-  | 'reading_answer';
+  | 'reading_answer'
+  /** an upgraded connection that is open: bytes both ways, unread */
+  | 'tunnel';

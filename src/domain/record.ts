@@ -169,6 +169,14 @@ export interface PrefillStall {
   readonly promptTokens?: number;
 }
 
+/** One attempt whose failure was not the request's own end: another followed it, or was waited for. */
+export interface FailedAttempt {
+  readonly backend: string;
+  readonly outcome: Outcome;
+  /** what ended it, as a short machine word; absent when nobody told */
+  readonly reason?: string;
+}
+
 export interface RequestRecord {
   readonly requestId: string;
   /** wall clock, ms since the epoch; for people only, never subtracted */
@@ -181,6 +189,12 @@ export interface RequestRecord {
   readonly model?: string;
   /** model named by the answer */
   readonly responseModel?: string;
+  /** id that the answer gave itself, at most 128 characters; a longer one is absent */
+  readonly responseId?: string;
+  /** upper bound on output tokens, if the client gave one */
+  readonly maxOutputTokens?: number;
+  /** parallel choices asked for (`n`); absent when it is one */
+  readonly choices?: number;
   readonly backend?: string;
   readonly engine?: Engine;
   readonly outcome: Outcome;
@@ -213,8 +227,12 @@ export interface RequestRecord {
   readonly itl?: SketchData;
   /** why this backend was chosen: the reason on the permit */
   readonly routeReason?: string;
+  /** in order; the attempt that ended as the request did is not among them. Absent when there were none */
+  readonly failedAttempts?: readonly FailedAttempt[];
   /** absent while tracing is off */
   readonly trace?: TraceIds;
+  /** by which name the client called this server (`Host`), at most 256 characters; absent while tracing is off */
+  readonly host?: string;
   /** every attempt in order, the one that answered last; absent while tracing is off */
   readonly attemptLog?: readonly AttemptRecord[];
   /** filled in at booking, by what knows the settings and the other requests */

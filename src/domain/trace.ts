@@ -1,5 +1,5 @@
 /** Where a request stands in a distributed trace (W3C Trace Context). Ids are lower-case hex. Values only. */
-import type { Engine } from './names.ts';
+import type { Engine, Outcome } from './names.ts';
 
 export interface TraceIds {
   /** 32 digits */
@@ -35,6 +35,8 @@ export interface AttemptRecord {
   readonly endMs: number;
   /** the backend's status; absent without a head */
   readonly status?: number;
+  /** absent where nobody told */
+  readonly outcome?: Outcome;
   /** fault or refusal that ended it, as a short machine word; absent when it ended well */
   readonly reason?: string;
 }

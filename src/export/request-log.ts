@@ -2,6 +2,7 @@
 import type { RequestRecord } from '../domain/record.ts';
 import type { LogFields } from '../platform/log.ts';
 import { reportFields } from './report-fields.ts';
+import { tenth, thousandth } from './rounding.ts';
 
 /** Milliseconds are given to the microsecond, rates to a tenth. */
 export function logFields(record: RequestRecord): LogFields {
@@ -30,26 +31,27 @@ export function logFields(record: RequestRecord): LogFields {
     reasoningTokens: tokens.reasoning?.value,
     tokensFrom: tokens.output?.source,
     finish: record.finishReasons.length > 0 ? record.finishReasons : undefined,
-    ttftMs: millis(figures.ttftMs),
-    upstreamTtftMs: millis(figures.upstreamTtftMs),
-    firstEventMs: millis(figures.firstEventMs),
-    ttfaMs: figures.ttfaMs === figures.ttftMs ? undefined : millis(figures.ttfaMs),
-    tpotMs: millis(figures.tpotMs),
+    ttftMs: thousandth(figures.ttftMs),
+    upstreamTtftMs: thousandth(figures.upstreamTtftMs),
+    firstEventMs: thousandth(figures.firstEventMs),
+    ttfaMs: figures.ttfaMs === figures.ttftMs ? undefined : thousandth(figures.ttfaMs),
+    tpotMs: thousandth(figures.tpotMs),
     tpotWindow: figures.tpotWindow,
-    maxItlMs: millis(figures.maxItlMs),
+    maxItlMs: thousandth(figures.maxItlMs),
     decodeTokensPerSecond: tenth(figures.decodeTokensPerSecond),
     overallTokensPerSecond: tenth(figures.overallTokensPerSecond),
-    e2eMs: millis(figures.e2eMs),
-    durationMs: millis(figures.durationMs),
-    queueMs: millis(figures.queueMs),
-    connectMs: millis(figures.connectMs),
-    prefillMs: millis(figures.prefillMs),
+    e2eMs: thousandth(figures.e2eMs),
+    durationMs: thousandth(figures.durationMs),
+    queueMs: thousandth(figures.queueMs),
+    connectMs: thousandth(figures.connectMs),
+    prefillMs: thousandth(figures.prefillMs),
     prefillKind: figures.prefillKind,
-    engineQueueMs: millis(figures.engineQueueMs),
-    stallMs: millis(stall?.durationMs),
+    engineQueueMs: thousandth(figures.engineQueueMs),
+    stallMs: thousandth(stall?.durationMs),
     stalledBy: stall?.requestId,
     stalledByTokens: stall?.promptTokens,
-    overheadMs: millis(figures.overheadMs),
+    stalledMs: thousandth(stalledMs(record)),
+    overheadMs: thousandth(figures.overheadMs),
     overheadPerEventMicros: tenth(figures.overheadPerEventMicros),
     requestBytes: record.requestBytes,
     responseBytes: record.responseBytes,
@@ -59,10 +61,7 @@ export function logFields(record: RequestRecord): LogFields {
   };
 }
 
-function millis(value: number | undefined): number | undefined {
-  return value === undefined ? undefined : Math.round(value * 1000) / 1000;
-}
-
-function tenth(value: number | undefined): number | undefined {
-  return value === undefined ? undefined : Math.round(value * 10) / 10;
+/** By all its stalls together, where there was more than the one that the line names. */
+function stalledMs({ stalls = [] }: RequestRecord): number | undefined {
+  return stalls.length < 2 ? undefined : stalls.reduce((sum, { durationMs }) => sum + durationMs, 0);
 }

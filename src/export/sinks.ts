@@ -16,7 +16,7 @@ export interface Sinks extends RecordSink {
 /** @param onFailure is told of each sink's first failure only */
 export function createSinks(
   sinks: Readonly<Record<string, RecordSink>>,
-  onFailure: (sink: string, error: unknown) => void,
+  onFailure: (sink: string, error: unknown, record: RequestRecord) => void,
 ): Sinks {
   const named = Object.entries(sinks);
   const failures = new Map<string, number>();
@@ -29,7 +29,7 @@ export function createSinks(
         } catch (error) {
           const before = failures.get(name) ?? 0;
           failures.set(name, before + 1);
-          if (before === 0) onFailure(name, error);
+          if (before === 0) onFailure(name, error, record);
         }
       }
     },

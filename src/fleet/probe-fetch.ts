@@ -101,7 +101,13 @@ function readAnswer(response: http.IncomingMessage, settle: (result: ProbeResult
 function failureOf(error: unknown): ProbeFailure {
   const code = codeOf(error);
   const message = error instanceof Error ? error.message : String(error);
-  return { failure: kindOf(code), detail: code === '' ? message : `${code}: ${message}` };
+  return { failure: kindOf(code), detail: (code === '' ? message : `${code}: ${message}`) + beginOf(error) };
+}
+
+/** Where what came is no HTTP: how it begins. */
+function beginOf(error: unknown): string {
+  if (!(error instanceof Error && 'rawPacket' in error && Buffer.isBuffer(error.rawPacket))) return '';
+  return `; it began ${JSON.stringify(error.rawPacket.toString('latin1', 0, 40))}`;
 }
 
 /** Happy eyeballs report one error that holds one per address; the first one's code speaks for all. */

@@ -2,13 +2,14 @@
 import { Hono, type Context } from 'hono';
 import type { FleetSnapshot } from '../domain/fleet.ts';
 import type { RequestRecord } from '../domain/record.ts';
-import type { Pipeline } from '../pipeline.ts';
-import type { AdminAnswer, AdminPage } from './admin-page.ts';
-import { adminJson, jsonHeaders, recordJson, recordsJson, streamOf } from './admin-json.ts';
+import type { RunningView } from '../domain/running-view.ts';
+import { type AdminAnswer, type AdminPage, wrongQuery } from './admin-page.ts';
+import { adminJson, jsonHeaders, longJson, recordJson, recordsJson, streamOf } from './admin-json.ts';
 import { mayName, type ListeningOn } from './host-guard.ts';
 
 export interface AdminDeps {
-  readonly pipeline: Pick<Pipeline, 'running'>;
+  /** Requests and open tunnels. */
+  readonly running: () => readonly RunningView[];
   readonly fleet: () => FleetSnapshot;
   readonly load: (backend: string) => { readonly jobs: number; readonly slots: number };
   readonly waiting: () => number;
@@ -24,7 +25,7 @@ export interface AdminDeps {
 
 const index = {
   '/healthz': 'is the process well',
-  '/running': 'requests under way',
+  '/running': 'requests under way, and open WebSockets (phase tunnel)',
   '/records?limit=100':
     'finished requests, newest first; moments (timeline, stamps, stalls) are monotonic ms of this process, no wall clock: ' +
     'only their differences mean something',
@@ -42,16 +43,30 @@ export function createAdminApp(deps: AdminDeps): Hono {
       'Ask it by one of these, or have it listen on another address (--admin-listen).';
     return json(failure(message), 403);
   });
-  page(app, '/', () => json({ ...index, ...Object.fromEntries(deps.pages.map(({ path, about }) => [path, about])) }));
-  for (const { path, answer } of deps.pages) page(app, path, async (c) => answered(await answer(queryOf(c))));
-  page(app, '/healthz', () => json({ status: 'ok', ...deps.status() }));
-  page(app, '/running', () => json({ waiting: deps.waiting(), running: deps.pipeline.running() }));
-  page(app, '/backends', () => json({ backends: backendsOf(deps) }));
-  page(app, '/records', (c) => {
-    const limit = c.req.query('limit') ?? '1000';
-    if (!/^\d{1,6}$/.test(limit)) return json(failure('limit must be a whole number', 'limit'), 400);
-    return new Response(streamOf(recordsJson(deps.records().slice(0, Number(limit)))), { headers: jsonHeaders });
+  page(app, '/', () => {
+    const all = { ...index, ...Object.fromEntries(deps.pages.map(({ path, about }) => [path, about])) };
+    // A line for each page: this one is for people.
+    return new Response(`${JSON.stringify(all, null, 2)}\n`, { headers: jsonHeaders });
   });
+  for (const { path, params, answer } of deps.pages)
+    page(app, path, async (c) => {
+      const query = queryOf(c);
+      return answered(wrongQuery(query, params) ?? (await answer(query)));
+    });
+  page(app, '/healthz', () => json({ status: 'ok', ...deps.status() }));
+  const asked = (c: Context, params: readonly string[], answer: () => Response) => {
+    const wrong = wrongQuery(queryOf(c), params);
+    return wrong === undefined ? answer() : answered(wrong);
+  };
+  page(app, '/running', (c) => asked(c, [], () => json({ waiting: deps.waiting(), running: deps.running() })));
+  page(app, '/backends', (c) => asked(c, [], () => json({ backends: backendsOf(deps) })));
+  page(app, '/records', (c) =>
+    asked(c, ['limit'], () => {
+      const limit = c.req.query('limit') ?? '1000';
+      if (!/^\d{1,6}$/.test(limit)) return json(failure('limit must be a whole number', 'limit'), 400);
+      return new Response(streamOf(recordsJson(deps.records().slice(0, Number(limit)))), { headers: jsonHeaders });
+    }),
+  );
   page(app, '/records/:id', (c) => {
     const record = deps.records().find((each) => each.requestId === c.req.param('id'));
     if (record === undefined) return json(failure('No record of this request is kept (any more).'), 404);
@@ -79,6 +94,8 @@ function answered(answer: AdminAnswer): Response {
   switch (answer.kind) {
     case 'json':
       return json(answer.value);
+    case 'long':
+      return new Response(streamOf(longJson(answer.value)), { headers: jsonHeaders });
     case 'text':
       return new Response(answer.text, { headers: { 'Content-Type': answer.contentType } });
     case 'wrong':
@@ -86,13 +103,12 @@ function answered(answer: AdminAnswer): Response {
   }
 }
 
-/** The moment of the last change means nothing outside this process: its age does. */
+/** The moment of the last change means nothing outside this process: its age does. Of load, what counts, and no tie-breaker. */
 function backendsOf({ fleet, load, nowMs }: AdminDeps) {
-  return fleet().backends.map(({ healthSinceMs, ...backend }) => ({
-    ...backend,
-    healthAgeMs: nowMs() - healthSinceMs,
-    load: load(backend.name),
-  }));
+  return fleet().backends.map(({ healthSinceMs, ...backend }) => {
+    const { jobs, slots } = load(backend.name);
+    return { ...backend, healthAgeMs: nowMs() - healthSinceMs, load: { jobs, slots } };
+  });
 }
 
 function failure(message: string, param?: string) {

@@ -4,6 +4,7 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import type { RequestRecord, TokenStamps } from '../domain/record.ts';
+import { sliceMs } from '../platform/turns.ts';
 
 /** So many numbers are written in one go: well under a millisecond. */
 const sliceNumbers = 4096;
@@ -13,6 +14,58 @@ export const jsonHeaders = { 'Content-Type': 'application/json; charset=utf-8' }
 /** For values without long lists. */
 export function adminJson(value: unknown): string {
   return `${plainJson(value)}\n`;
+}
+
+/**
+ * The pieces of an object whose lists are long, or are made as they are written, and theirs in turn. The event loop turns
+ * whenever a slice of time has passed.
+ */
+export async function* longJson(value: object): AsyncGenerator<string, void> {
+  let text = '';
+  let beganMs = performance.now();
+  for (const piece of parts(value, listDepth)) {
+    text += piece;
+    if (performance.now() - beganMs < sliceMs) continue;
+    yield text;
+    text = '';
+    await turn();
+    beganMs = performance.now();
+  }
+  yield `${text}\n`;
+}
+
+/** A list of things that have lists. */
+const listDepth = 2;
+
+function* parts(value: object, depth: number): Generator<string, void> {
+  let before = '{';
+  for (const [key, part] of Object.entries(value) as [string, unknown][]) {
+    if (part === undefined) continue;
+    yield `${before}${JSON.stringify(key)}:`;
+    before = ',';
+    if (depth > 0 && isList(part)) yield* listParts(part, depth - 1);
+    else yield plainJson(part);
+  }
+  yield before === '{' ? '{}' : '}';
+}
+
+function* listParts(list: Iterable<unknown>, depth: number): Generator<string, void> {
+  let before = '[';
+  for (const item of list) {
+    yield before;
+    before = ',';
+    if (depth > 0 && isPlainObject(item)) yield* parts(item, depth);
+    else yield plainJson(item ?? null);
+  }
+  yield before === '[' ? '[]' : ']';
+}
+
+function isList(part: unknown): part is Iterable<unknown> {
+  return typeof part === 'object' && part !== null && Symbol.iterator in part;
+}
+
+function isPlainObject(item: unknown): item is object {
+  return typeof item === 'object' && item !== null && !isList(item);
 }
 
 /** The pieces of `{"records":[…]}`. The event loop turns between any two of them, and within a long record. */
@@ -34,8 +87,8 @@ export async function* recordJson(record: RequestRecord): AsyncGenerator<string,
 async function* pieces(record: RequestRecord): AsyncGenerator<string, void> {
   const { stamps, itl, ...rest } = record;
   const plain = plainJson(rest);
-  // In seconds, not in milliseconds: rounded like the rest, it would lose what it holds.
-  const text = itl === undefined ? plain : `${plain.slice(0, -1)},"itl":${JSON.stringify(itl)}}`;
+  // In seconds, as sketches are, and so called; rounded like the rest, it would lose what it holds.
+  const text = itl === undefined ? plain : `${plain.slice(0, -1)},"itlSeconds":${JSON.stringify(itl)}}`;
   if (stamps === undefined) {
     yield text;
     return;

@@ -5,12 +5,30 @@ export interface AdminPage {
   readonly path: string;
   /** One line for the index. */
   readonly about: string;
-  /** An object is sent as JSON; text as it is, with its content type. */
+  /** Query parameters that it knows: any other, and one that is there twice, is refused. Absent: none is looked at. */
+  readonly params: readonly string[] | undefined;
+  /** An object is sent as JSON, a long one in pieces; text as it is, with its content type. */
   answer(query: URLSearchParams): AdminAnswer | Promise<AdminAnswer>;
 }
 
 export type AdminAnswer =
   | { readonly kind: 'json'; readonly value: object }
+  /** Has lists that are long, or iterables in their place that make each item when it is written. */
+  | { readonly kind: 'long'; readonly value: object }
   | { readonly kind: 'text'; readonly text: string; readonly contentType: string }
   /** What was wrong with the question: 400. */
   | { readonly kind: 'wrong'; readonly message: string; readonly param: string };
+
+/** @returns what is wrong with a query whatever its values say; undefined: nothing */
+export function wrongQuery(
+  query: URLSearchParams,
+  known: readonly string[] | undefined,
+): Extract<AdminAnswer, { kind: 'wrong' }> | undefined {
+  if (known === undefined) return undefined;
+  const allowed = known.length === 0 ? 'there are none here' : `allowed are ${known.join(', ')}`;
+  for (const param of query.keys()) {
+    if (!known.includes(param)) return { kind: 'wrong', param, message: `unknown parameter; ${allowed}` };
+    if (query.getAll(param).length > 1) return { kind: 'wrong', param, message: `${param} may be given once` };
+  }
+  return undefined;
+}

@@ -2,7 +2,7 @@
  * Every attempt of one request in order, each with the span id that its backend was given: what becomes of them when
  * tracing is on. Belongs to the observer, which tells it the moments; holds a few numbers per attempt.
  */
-import type { Engine } from '../domain/names.ts';
+import type { Engine, Outcome } from '../domain/names.ts';
 import type { Timeline } from '../domain/record.ts';
 import type { AttemptRecord, TraceHeaders, TraceIds } from '../domain/trace.ts';
 import { randomSpanId, traceparentOf } from '../platform/trace-context.ts';
@@ -17,6 +17,7 @@ export interface AttemptEnd {
   readonly atMs: number;
   /** The backend's status. */
   readonly status?: number | undefined;
+  readonly outcome?: Outcome;
   /** Absent when it ended well. */
   readonly reason?: string | undefined;
 }
@@ -40,7 +41,7 @@ export class AttemptLog {
   }
 
   /** @param timeline the request's moments so far, as this attempt left them. The first end counts. */
-  end({ atMs, status, reason }: AttemptEnd, timeline: Readonly<Timeline>): void {
+  end({ atMs, status, outcome, reason }: AttemptEnd, timeline: Readonly<Timeline>): void {
     const open = this.#open;
     if (open === undefined) return;
     this.#open = undefined;
@@ -57,6 +58,7 @@ export class AttemptLog {
       // The answer's last byte where it came so far; what is done after that is ours.
       endMs: Math.max(open.startMs, end ?? atMs),
       ...(status === undefined ? {} : { status }),
+      ...(outcome === undefined ? {} : { outcome }),
       ...(reason === undefined ? {} : { reason }),
     });
   }

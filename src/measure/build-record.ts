@@ -4,7 +4,7 @@
  */
 import type { Job } from '../domain/job.ts';
 import type { Engine, Outcome, Phase } from '../domain/names.ts';
-import type { PrefillStall, RecordMark, RequestRecord, Timeline } from '../domain/record.ts';
+import type { FailedAttempt, PrefillStall, RecordMark, RequestRecord, Timeline } from '../domain/record.ts';
 import type { AttemptRecord } from '../domain/trace.ts';
 import type { AttemptSums, EventMoments } from './attempt.ts';
 import { takeFigures } from './figures.ts';
@@ -50,6 +50,8 @@ export interface Gathered {
   /** Mean number of sequences that decoded there meanwhile. */
   readonly decodeConcurrency: number | undefined;
   readonly routeReason: string | undefined;
+  readonly failedAttempts: readonly FailedAttempt[] | undefined;
+  readonly responseId: string | undefined;
   /** Absent while tracing is off. */
   readonly attemptLog: readonly AttemptRecord[] | undefined;
 }
@@ -126,6 +128,10 @@ function addOptional(record: Writable<RequestRecord>, gathered: Gathered, ending
   const { start, job, backend, engine, requestBytes, sums, routeReason, attemptLog } = gathered;
   if (job?.model !== undefined) record.model = job.model;
   if (sums.responseModel !== undefined) record.responseModel = sums.responseModel;
+  const { responseId, failedAttempts } = gathered;
+  if (responseId !== undefined && responseId.length <= longestId) record.responseId = responseId;
+  if (job?.maxOutputTokens !== undefined) record.maxOutputTokens = job.maxOutputTokens;
+  if (job?.generates === true && job.choices !== 1) record.choices = job.choices;
   if (backend !== undefined) record.backend = backend;
   if (engine !== undefined) record.engine = engine;
   if (ending.reason !== undefined) record.reason = ending.reason;
@@ -140,7 +146,12 @@ function addOptional(record: Writable<RequestRecord>, gathered: Gathered, ending
   const { decodeConcurrency } = gathered;
   if (decodeConcurrency !== undefined) record.assessment = { decodeConcurrency };
   if (routeReason !== undefined) record.routeReason = routeReason;
-  if (start.trace !== undefined) record.trace = start.trace;
+  if (failedAttempts !== undefined) record.failedAttempts = failedAttempts;
+  if (start.trace !== undefined) {
+    record.trace = start.trace;
+    const host = start.head.header?.('host');
+    if (host !== undefined && host.length <= longestHost) record.host = host;
+  }
   if (attemptLog !== undefined) record.attemptLog = attemptLog;
 }
 
@@ -151,6 +162,9 @@ function gotNoAnswer({ timeline, sums }: Gathered, { phase }: Ending): boolean {
 }
 
 const longestPath = 1024;
+/** A part of an id, or of a name, would be another one: what is longer is left out. */
+const longestId = 128;
+const longestHost = 256;
 
 function boundedPath(target: string): string {
   const mark = target.indexOf('?');

@@ -92,13 +92,18 @@ export function countTokens(input: CountInput): TokenCounts {
   const prompt = promptCount(input, source);
   const output = outputCount(input, source);
   const reasoning = count(totals.reasoning ?? sumOf(choices, (choice) => choice.reasoning), source);
-  const cached = severalPrompts(input) && engine === 'vllm' ? undefined : cachedCount(input, source);
+  const cached = severalPrompts(input) && engine === 'vllm' ? undefined : partOf(prompt, cachedCount(input, source));
   const counts: { -readonly [key in keyof TokenCounts]: TokenCounts[key] } = {};
   if (prompt !== undefined) counts.prompt = prompt;
   if (output !== undefined) counts.output = output;
   if (reasoning !== undefined) counts.reasoning = reasoning;
   if (cached !== undefined) counts.cached = cached;
   return counts;
+}
+
+/** More of a prompt than there is of it can't be cached: then nothing is known. */
+function partOf(prompt: Count | undefined, cached: Count | undefined): Count | undefined {
+  return prompt !== undefined && cached !== undefined && cached.value > prompt.value ? undefined : cached;
 }
 
 function promptCount(input: CountInput, source: CountSource): Count | undefined {

@@ -35,7 +35,7 @@ export function takeFigures(input: FigureInput): Figures {
   if (streamed) addStreamed(figures, input, from);
   if (output !== undefined && output > 0 && e2eMs) figures.overallTokensPerSecond = (output * 1000) / e2eMs;
   if (e2eMs !== undefined) figures.e2eMs = e2eMs;
-  // Who was refused a place, or left, waited until then.
+  // Who was refused a place, or left, waited until then; who was refused at once was never queued.
   const queueMs = between(timeline.queued, timeline.admitted ?? timeline.end ?? endMs);
   if (queueMs !== undefined) figures.queueMs = queueMs;
   const connectMs = between(input.attemptMs ?? timeline.admitted, timeline.connected);

@@ -5,8 +5,8 @@
  */
 import type { Job } from '../domain/job.ts';
 import type { Decoding, DecodeStarts } from '../domain/decoding.ts';
-import type { EndpointKind, Engine, StreamFormat } from '../domain/names.ts';
-import type { RequestRecord, Timeline, TimelineMark } from '../domain/record.ts';
+import { type EndpointKind, type Engine, failedOutcomes, type StreamFormat } from '../domain/names.ts';
+import type { FailedAttempt, RequestRecord, Timeline, TimelineMark } from '../domain/record.ts';
 import type { StreamTap } from '../domain/tap.ts';
 import type { TraceHeaders, TraceIds } from '../domain/trace.ts';
 import { Attempt } from './attempt.ts';
@@ -26,6 +26,8 @@ export interface ObserverStart {
     /** Path with query; the record keeps the path. */
     readonly target: string;
     readonly receivedMs: number;
+    /** First value of a header by lower-case name. */
+    header?(name: string): string | undefined;
   };
   /** Wall clock at the start, ms since the epoch. */
   readonly wallMs: number;
@@ -102,6 +104,9 @@ class RequestObserver implements Observer {
   #ownEvents = 0;
   #routeReason: string | undefined;
   readonly #attemptLog: AttemptLog | undefined;
+  /** How the latest attempt ended, once somebody told. */
+  #attemptEnd: AttemptEnd | undefined;
+  #failedAttempts: FailedAttempt[] | undefined;
   #usable: UsableText | undefined;
   #decoding: Decoding | undefined;
   #record: RequestRecord | undefined;
@@ -133,6 +138,7 @@ class RequestObserver implements Observer {
   }
 
   attempt(next: AttemptStart & { readonly atMs?: number }): TraceHeaders | undefined {
+    if (this.#attempts > 0) this.#noteFailure();
     this.#attemptLog?.end({ atMs: next.atMs ?? this.#latestMs }, this.#timeline);
     this.#decoding?.end(next.atMs ?? this.#latestMs);
     this.#decoding = undefined;
@@ -152,6 +158,7 @@ class RequestObserver implements Observer {
   }
 
   attemptEnd(end: AttemptEnd): void {
+    this.#attemptEnd = end;
     this.#attemptLog?.end(end, this.#timeline);
   }
 
@@ -208,7 +215,9 @@ class RequestObserver implements Observer {
     if (this.#record !== undefined) return this.#record;
     if (this.#cold && ending.outcome === 'ok' && this.#backend !== undefined)
       this.#start.coldStarts?.warmed(this.#backend);
-    this.#attemptLog?.end({ atMs: ending.atMs, reason: ending.reason }, this.#timeline);
+    if (this.#failedOtherwise(ending)) this.#noteFailure();
+    const { atMs, outcome, reason } = ending;
+    this.#attemptLog?.end({ atMs, outcome, reason }, this.#timeline);
     this.#decoding?.end(ending.atMs);
     this.#record = buildRecord(
       {
@@ -230,12 +239,32 @@ class RequestObserver implements Observer {
         coldStart: this.#cold,
         decodeConcurrency: this.#decoding?.concurrency,
         routeReason: this.#routeReason,
+        failedAttempts: this.#failedAttempts,
+        responseId: this.#current?.responseId,
         attemptLog: this.#attemptLog?.list(),
       },
       ending,
     );
     if (this.#settings.maxCheckedBytes !== undefined) noteUsable(this.#record, this.#usable);
     return this.#record;
+  }
+
+  /** The latest attempt failed, and the request ended of something else: no place elsewhere, say. */
+  #failedOtherwise({ outcome, reason }: Ending): boolean {
+    const end = this.#attemptEnd;
+    if (end?.outcome === undefined || !failedOutcomes.has(end.outcome)) return false;
+    return end.outcome !== outcome || end.reason !== (reason ?? outcome);
+  }
+
+  /** The latest attempt did not bring what the client got. */
+  #noteFailure(): void {
+    if (this.#backend === undefined) return;
+    const { outcome = 'upstream_error', reason } = this.#attemptEnd ?? {};
+    this.#attemptEnd = undefined;
+    this.#failedAttempts ??= [];
+    this.#failedAttempts.push(
+      reason === undefined ? { backend: this.#backend, outcome } : { backend: this.#backend, outcome, reason },
+    );
   }
 
   #now(): Attempt {

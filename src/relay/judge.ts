@@ -37,17 +37,17 @@ export function mayGoOn(end: RelayEnd, engine: Engine): boolean {
   return end.phase !== 'queued' && end.phase !== 'connecting';
 }
 
-/** Why an attempt did not end well, as a short machine word; undefined when it did. */
-export function faultOfEnd(end: RelayEnd): string | undefined {
+/** How an attempt ended, in the record's words; the reason is undefined when it ended well. */
+export function endingOf(end: RelayEnd): { readonly outcome: Outcome; readonly reason: string | undefined } {
   switch (end.kind) {
     case 'answered':
-      return end.outcome === 'ok' ? undefined : (end.reason ?? end.outcome);
+      return { outcome: end.outcome, reason: end.outcome === 'ok' ? undefined : (end.reason ?? end.outcome) };
     case 'client_gone':
-      return end.reason;
+      return { outcome: 'client_abort', reason: end.reason };
     case 'failed':
-      return end.refusal.reason ?? end.refusal.code;
+      return { outcome: end.refusal.outcome, reason: end.refusal.reason ?? end.refusal.code };
     case 'broken':
-      return 'internal';
+      return { outcome: 'proxy_error', reason: 'internal' };
   }
 }
 

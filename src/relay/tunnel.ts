@@ -10,6 +10,7 @@ import type { Job } from '../domain/job.ts';
 import type { Engine, Outcome, Phase } from '../domain/names.ts';
 import type { TimelineMark } from '../domain/record.ts';
 import { isRefusal, type Refusal } from '../domain/refusal.ts';
+import type { RunningView } from '../domain/running-view.ts';
 import type { TraceHeaders } from '../domain/trace.ts';
 import type { ClientHead } from '../platform/client-port.ts';
 import type { Clock } from '../platform/clock.ts';
@@ -45,6 +46,12 @@ export interface TunnelObserver {
     readonly engine: Engine;
     readonly reason: string;
   }): TraceHeaders | undefined;
+  attemptEnd(end: {
+    readonly atMs: number;
+    readonly status?: number;
+    readonly outcome: Outcome;
+    readonly reason: string | undefined;
+  }): void;
   mark(name: TimelineMark, atMs: number): void;
   responseBytes(bytes: number): void;
   finish(ending: Ending): void;
@@ -83,6 +90,8 @@ export interface TunnelDeps {
 
 export interface Tunnels {
   open(head: ClientHead, client: Socket, first: Buffer): void;
+  /** Those that wait or shake hands included. */
+  running(): readonly RunningView[];
   /** Ends all. */
   close(): void;
   /** Resolves when none is open. */
@@ -102,6 +111,14 @@ interface Tunnel {
   takeFirst(): Buffer;
   readonly observer: TunnelObserver;
   phase: Phase;
+  job: Job | undefined;
+  /** Whose place it holds; the last one that was tried. */
+  backend: string | undefined;
+  attempts: number;
+  /** What the backend said and the client was told, 101 where it switched. */
+  status: number | undefined;
+  /** It has its record. */
+  over: boolean;
   /** Gives up the wait for a permit. */
   leave: () => void;
   /** Books the end; the first call counts. */
@@ -114,18 +131,26 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
 
   function begin(head: ClientHead, client: Socket, first: Buffer): Tunnel {
     const observer = deps.observe(head);
-    let over = false;
     const tunnel: Tunnel = {
       head,
       client,
       takeFirst: holdFirst(client, first),
       observer,
       phase: 'receiving',
+      job: undefined,
+      backend: undefined,
+      attempts: 0,
+      status: undefined,
+      over: false,
       leave() {},
       finish(ending) {
-        if (over) return;
-        over = true;
-        observer.finish({ ...ending, phase: tunnel.phase, atMs: deps.clock.nowMs() });
+        if (tunnel.over) return;
+        tunnel.over = true;
+        const atMs = deps.clock.nowMs();
+        const { status, phase } = tunnel;
+        const { outcome, reason } = ending;
+        if (status !== undefined) observer.attemptEnd({ atMs, status, outcome, reason });
+        observer.finish({ ...(status === undefined ? {} : { status }), ...ending, phase, atMs });
       },
     };
     open.set(tunnel, client);
@@ -141,15 +166,27 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
 
   function admit(tunnel: Tunnel, job: Job, failed: { exclude: readonly string[]; refusal?: Refusal }): void {
     const { client, observer } = tunnel;
+    const { phase } = tunnel;
+    const askedMs = deps.clock.nowMs();
+    let isSettled = false;
+    let waits = false;
     tunnel.phase = 'queued';
-    observer.mark('queued', deps.clock.nowMs());
     const ask = { job, exclude: failed.exclude, again: failed.exclude.length > 0 };
     const ticket = deps.owner.ask(ask, (permit) => {
+      isSettled = true;
+      if (isRefusal(permit)) {
+        // Refused at once, and not for want of a place: the queue had no part in it.
+        if (!waits && permit.outcome !== 'rejected') tunnel.phase = phase;
+        return refuse(tunnel, failed.refusal ?? permit);
+      }
+      observer.mark('queued', askedMs);
       observer.mark('admitted', deps.clock.nowMs());
-      if (isRefusal(permit)) return refuse(tunnel, failed.refusal ?? permit);
       if (client.destroyed) return permit.settle();
       return void connect(tunnel, { job, permit, exclude: failed.exclude });
     });
+    if (isSettled) return;
+    waits = true;
+    observer.mark('queued', askedMs);
     tunnel.leave = () => ticket.leave();
   }
 
@@ -162,6 +199,8 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
     const { backend } = permit;
     const { target, apiKey } = deps.link(backend.name);
     tunnel.phase = 'connecting';
+    tunnel.backend = backend.name;
+    tunnel.attempts += 1;
     const trace = observer.attempt({ backend: backend.name, engine: backend.engine, reason: permit.reason });
     const headers = upstreamHeaders(head, {
       engine: backend.engine,
@@ -200,6 +239,7 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
         return join(tunnel, permit, end);
       case 'answered':
         tunnel.phase = 'reading_answer';
+        tunnel.status = end.response.statusCode ?? 502;
         return passAnswer(tunnel, end.response, {
           clock: deps.clock,
           deadlines: deps.settings.deadlines,
@@ -215,6 +255,7 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
         const refusal = faultRefusal(end.fault, name);
         if (!end.fault.nothingSent) return refuse(tunnel, refusal);
         deps.unreachable(name, end.fault);
+        tunnel.observer.attemptEnd({ atMs: deps.clock.nowMs(), outcome: refusal.outcome, reason: refusal.code });
         return admit(tunnel, job, { exclude: [...exclude, name], refusal });
       }
     }
@@ -229,8 +270,13 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
       if (full) return refuse(tunnel, tooManyTunnels());
       const job = deps.classify(head);
       if (isRefusal(job)) return refuse(tunnel, job);
+      tunnel.job = job;
       tunnel.observer.classified(job);
       admit(tunnel, job, { exclude: [] });
+    },
+    running() {
+      const nowMs = deps.clock.nowMs();
+      return [...open.keys()].filter(({ over }) => !over).map((tunnel) => viewOf(tunnel, nowMs));
     },
     close() {
       for (const [tunnel, client] of open) {
@@ -239,6 +285,20 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
       }
     },
     idle: () => (open.size === 0 ? Promise.resolve() : new Promise((resolve) => idlers.push(resolve))),
+  };
+}
+
+function viewOf({ head, job, backend, phase, attempts }: Tunnel, nowMs: number): RunningView {
+  return {
+    requestId: head.requestId,
+    method: head.method,
+    endpoint: job?.endpoint ?? 'other',
+    path: head.target.split('?', 1)[0] ?? '',
+    phase,
+    ageMs: nowMs - head.receivedMs,
+    attempts,
+    ...(job?.model === undefined ? {} : { model: job.model }),
+    ...(backend === undefined ? {} : { backend }),
   };
 }
 
@@ -265,7 +325,8 @@ function join(tunnel: Tunnel, permit: TunnelPermit, end: HandshakeEnd & { kind: 
   const { response, early } = end;
   // What http.request connects is a TCP or TLS socket, whatever its types say.
   const backend = end.socket as Socket;
-  tunnel.phase = 'streaming';
+  tunnel.phase = 'tunnel';
+  tunnel.status = response.statusCode ?? 101;
   observer.responseBytes(early.length);
   backend.on('data', (bytes: Buffer) => observer.responseBytes(bytes.length));
   for (const socket of [client, backend]) {
@@ -278,7 +339,7 @@ function join(tunnel: Tunnel, permit: TunnelPermit, end: HandshakeEnd & { kind: 
   client.pipe(backend, { end: false });
   backend.pipe(client, { end: false });
   const ended = (outcome: Outcome, reason: string) => {
-    tunnel.finish({ outcome, spokenBy: 'backend', status: response.statusCode ?? 101, reason });
+    tunnel.finish({ outcome, spokenBy: 'backend', reason });
     client.destroySoon();
     // Full close, never half (R11).
     backend.destroySoon();

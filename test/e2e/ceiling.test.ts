@@ -9,6 +9,7 @@ import type { StepTimeSettings } from '../../src/sim/settings.ts';
 import { mean } from '../support/moments.ts';
 import { chat, createFindingWorld, type FindingWorld, words } from '../support/finding-world.ts';
 import type { Proxy } from '../support/proxy.ts';
+import { eventually } from '../support/stage.ts';
 
 let world: FindingWorld;
 beforeEach(() => {
@@ -215,7 +216,8 @@ describe('the ceiling page', () => {
     const { windows, problems } = await ceilingOf(proxy);
     expect(windows['1m'].mfuPercent).toBeGreaterThan(100);
     expect(windows['1m'].mbuPercent).toBeGreaterThan(100);
-    expect(new Set(problems.map(({ kind }) => kind))).toEqual(new Set(['mfu_over_1', 'mbu_over_1']));
+    expect(problems.map(({ kind }) => kind)).toEqual(['mfu_over_1', 'mbu_over_1']);
+    expect(problems[0]).toMatchObject({ percent: windows['1m'].mfuPercent, windows: ['1m', '5m', '60m'] });
   });
 
   it('knows the size of a llama-server’s model from itself', async () => {
@@ -223,9 +225,24 @@ describe('the ceiling page', () => {
     await chat(proxy.url);
     await proxy.records(1);
     const { models } = await ceilingOf(proxy);
-    expect(models[0]).toMatchObject({ model: 'simulated', source: 'llama_server' });
+    expect(models[0]).toMatchObject({ model: 'simulated', source: 'llama_server', weightBytesFrom: 'llama_server' });
     expect(models[0]?.assumed.join()).toContain('dense');
     expect(models[0]?.oneUser?.tokensPerSecond).toBeGreaterThan(0);
+  });
+
+  it('takes the bytes that a llama-server loaded, not those that the config’s shape would make', async () => {
+    const sim = await world.sim(servers['llama-server']);
+    const modelsOf = async (given: Given) => (await ceilingOf(await before(sim, given))).models;
+    const whenProbed = async (given: Given) => {
+      await eventually(async () => (await modelsOf(given))[0]?.weightBytesFrom !== 'weight_format', 'a probe');
+      return modelsOf(given);
+    };
+    const shape = { params: 4e9, weightFormat: 'bf16' } as const;
+    const [own] = await whenProbed({ ...plausible, shape });
+    expect(own).toMatchObject({ source: 'config', weightBytesFrom: 'llama_server' });
+    expect(own?.weightBytes).not.toBe(8e9);
+    const [given] = await whenProbed({ ...plausible, shape: { ...shape, weightBytes: 3e9 } });
+    expect(given).toMatchObject({ weightBytes: 3e9, weightBytesFrom: 'config' });
   });
 
   it('gives its figures as metrics', async () => {

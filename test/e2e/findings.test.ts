@@ -100,7 +100,7 @@ describe('a finding names', () => {
     expect(ids).toContain(preemption.evidence['victim']);
     expect(preemption.evidence['gapMs']).toBeGreaterThan(500);
     const exhaustion = await untilFound(proxy, 'kv_exhaustion');
-    expect(exhaustion.evidence['kvUsage']).toBeGreaterThan(0.9);
+    expect(exhaustion.evidence['kvUsedPercent']).toBeGreaterThan(90);
     expect(exhaustion.evidence['waiting']).toBeGreaterThan(0);
     expect(names((await findingsOf(proxy)).active).toSorted()).toEqual(['kv_exhaustion', 'preemption']);
   });
@@ -251,7 +251,7 @@ describe('what only the stream shows', () => {
     await chat(proxy.url);
     await chat(proxy.url);
     const found = await untilFound(proxy, 'speculation');
-    expect(found.evidence).toMatchObject({ source: 'engine', acceptance: 0.375, tokensPerStep: 2.5 });
+    expect(found.evidence).toMatchObject({ source: 'engine', acceptedPercent: 37.5, tokensPerStep: 2.5 });
     expect(names((await findingsOf(proxy)).active)).toEqual(['speculation']);
     expect(proxy.logged.find(({ msg }) => msg === 'finding began')).toMatchObject({ level: 'info' });
   });

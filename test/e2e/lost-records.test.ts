@@ -1,6 +1,6 @@
 /** Rule 10: a failure in measuring or exporting costs a record, and nothing else. */
 import { afterEach, expect, it, vi } from 'vitest';
-import type { RunningView } from '../../src/pipeline.ts';
+import type { RunningView } from '../../src/domain/running-view.ts';
 import { createScriptedServer, type ScriptedServer } from '../../src/sim/faults.ts';
 import { DONE, FIN, ROLE, T, wholeStream } from '../../src/sim/sse-script.ts';
 import { startProxy, type Proxy } from '../support/proxy.ts';
@@ -23,7 +23,7 @@ afterEach(async () => {
   await backend?.close();
 });
 
-it('a record that can’t be kept is a line in the log: its answer is whole, the next is served, nothing waits for it', async () => {
+it('a record that can’t be kept is counted, the first of its sink in the log: its answer is whole, the next is served, nothing waits for it', async () => {
   const events = [ROLE, T('a'), FIN('stop'), DONE];
   backend = await createScriptedServer({ onRequest: () => [wholeStream(...events)] });
   proxy = await startProxy([backend.url]);
@@ -36,11 +36,14 @@ it('a record that can’t be kept is a line in the log: its answer is whole, the
   await proxy.app.pipeline.idle();
   expect(proxy.app.pipeline.running()).toEqual<RunningView[]>([]);
   const lost = proxy.logged.filter(({ level }) => level === 'error');
-  expect(lost).toHaveLength(2);
-  for (const line of lost)
-    expect(line).toMatchObject({
-      msg: 'a record was lost',
+  expect(lost).toMatchObject([
+    {
+      msg: 'a record was lost; further ones of this sink are only counted',
+      sink: 'records',
       requestId: expect.any(String) as string,
       error: expect.stringContaining('no room') as string,
-    });
+    },
+  ]);
+  const metrics = await (await fetch(`${proxy.adminUrl}/metrics`)).text();
+  expect(metrics).toMatch(/^warmlane_telemetry_records_lost_total\{.*sink="records".*\} 2$/m);
 });

@@ -3,7 +3,18 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { run, send, waitForClose } from '../../src/sim/fault-steps.ts';
 import { createSimServer } from '../../src/sim/server.ts';
 import { instantVllmServer } from '../../src/sim/server-settings.ts';
-import { chunk, DONE, FIN, ROLE, sseHead, T, USE, wholeAnswer, wholeStream } from '../../src/sim/sse-script.ts';
+import {
+  chunk,
+  DONE,
+  FIN,
+  responseHead,
+  ROLE,
+  sseHead,
+  T,
+  USE,
+  wholeAnswer,
+  wholeStream,
+} from '../../src/sim/sse-script.ts';
 import type { RequestRecord } from '../../src/domain/record.ts';
 import { backendsAre, scripted } from '../support/exchange.ts';
 import { type OtlpMetricsReceiver, startOtlpMetricsReceiver, total } from '../support/otlp-metrics-receiver.ts';
@@ -11,6 +22,7 @@ import { type Family, parsePrometheus, sumOf } from '../support/prometheus-text.
 import { type ConfigChange, type Proxy, startProxy } from '../support/proxy.ts';
 import { chatBody, postBytes, R0 } from '../support/raw-http.ts';
 import { createChance } from '../support/seed.ts';
+import { severalBackends } from '../support/several-backends.ts';
 import { createStage, eventually, type Stage, untilAsked } from '../support/stage.ts';
 
 let stage: Stage;
@@ -87,6 +99,23 @@ describe('requests of every kind', () => {
     expect(sumOf(families, output, { outcome: 'client_abort' })).toBe(1);
     expect(sumOf(families, 'warmlane_tokens_estimated_total')).toBe(1);
     expect(sumOf(families, 'gen_ai_server_time_to_first_token_seconds_count', { outcome: 'client_abort' })).toBe(1);
+  });
+
+  it('that a second backend answered show the first one’s failure, also while tracing is off', async () => {
+    const fleet = await severalBackends(stage, { count: 2 }, (nth) =>
+      nth === 1 ? [send(responseHead(503, { 'Content-Length': '0' }))] : [wholeStream(...events)],
+    );
+    const { answer, record } = await fleet.send();
+    expect(answer.status).toBe(200);
+    const [failed, good] = fleet.asked.map((number) => `b${fleet.backends[number]?.port}`);
+    expect(record).toMatchObject({ backend: good, attempts: 2 });
+    expect(record.failedAttempts).toEqual([{ backend: failed, outcome: 'rejected', reason: 'backend_busy' }]);
+    const families = await scrape(fleet.proxy);
+    expect(families.get('warmlane_attempts_total')?.samples.map(({ labels, value }) => [labels, value])).toEqual([
+      [{ backend: failed, outcome: 'rejected', reason: 'backend_busy' }, 1],
+      [{ backend: good, outcome: 'ok' }, 1],
+    ]);
+    expect(sumOf(families, 'warmlane_retries_total', { backend: good ?? '', outcome: 'ok' })).toBe(1);
   });
 
   it('C190 leave /metrics well-formed, whatever they name as their model', async () => {
@@ -206,7 +235,7 @@ describe('50 seeded requests', () => {
     const figures = [
       ['ttftMs', 'gen_ai.server.time_to_first_token'],
       ['tpotMs', 'gen_ai.server.time_per_output_token'],
-      ['e2eMs', 'gen_ai.server.request.duration'],
+      ['e2eMs', 'warmlane.time_to_last_token'],
       ['queueMs', 'warmlane.queue.duration'],
       ['connectMs', 'warmlane.connect.duration'],
       ['overheadMs', 'warmlane.overhead.duration'],
@@ -262,7 +291,7 @@ interface StatsRow {
 }
 interface Stats {
   readonly window: string;
-  readonly coversMs: number;
+  readonly coveredMs: number;
   readonly all: StatsRow;
   readonly populations: readonly (StatsRow & Readonly<Record<'model' | 'backend' | 'lane' | 'warmth', string>>)[];
 }
@@ -281,7 +310,7 @@ describe('/stats', () => {
     const stats = (await (await fetch(`${proxy.adminUrl}/stats`)).json()) as Stats;
     expect(stats).toMatchObject({ window: '5m', all: { requests: 2, outcomes: { ok: 1, upstream_error: 1 } } });
     expect(stats.all.figures['ttft']).toMatchObject({ requests: 1, without: { upstream_error: 1 } });
-    expect(stats.coversMs).toBeGreaterThan(0);
+    expect(stats.coveredMs).toBeGreaterThan(0);
     const wrong = await fetch(`${proxy.adminUrl}/stats?window=2m`);
     expect(wrong.status).toBe(400);
     expect(await wrong.json()).toEqual({ error: { message: 'window must be one of 1m, 5m, 60m', param: 'window' } });

@@ -733,13 +733,22 @@ describe('a model that is not served', () => {
     expect(JSON.parse(answer.body.toString())).toMatchObject(shape);
     expect(answer.body.toString()).toContain('Served here: m');
     expect([...usersOf(a), ...usersOf(b)]).toEqual([]);
-    expect((await proxy.records(1))[0]).toMatchObject({
+    const [record] = await proxy.records(1);
+    expect(record).toMatchObject({
       outcome: 'client_error',
       status: 404,
       reason: 'model_not_found',
+      phase: 'receiving',
       spokenBy: 'warmlane',
       attempts: 0,
     });
+    // It never waited: no queue has a figure of it.
+    expect(record?.timeline).not.toHaveProperty('queued');
+    expect(record?.figures).not.toHaveProperty('queueMs');
+    const stats = (await (await fetch(`${proxy.adminUrl}/stats`)).json()) as {
+      readonly all: { readonly figures: { readonly queue: { readonly requests: number } } };
+    };
+    expect(stats.all.figures.queue.requests).toBe(0);
   });
 });
 

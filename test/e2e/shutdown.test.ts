@@ -3,11 +3,11 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { hang, repeat } from '../../src/sim/fault-steps.ts';
-import type { ScriptedServer } from '../../src/sim/faults.ts';
 import { chunk, DONE, FIN, lastChunk, ROLE, sseHead, T, wholeAnswer } from '../../src/sim/sse-script.ts';
 import { serveBuilt, type Served } from '../support/built.ts';
 import { chatBody, parseAnswer, postBytes, R0, rawClient, type RawClient } from '../support/raw-http.ts';
 import { createStage, eventually, loadOf, sleep, type Stage, untilAsked, usersOf } from '../support/stage.ts';
+import { createUpgradeBackend, handshakeBytes, switching } from '../support/upgrade-backend.ts';
 
 let stage: Stage;
 let opened: { end(): Promise<void> }[];
@@ -20,7 +20,7 @@ afterEach(async () => {
   await stage.close();
 });
 
-async function serving(backend: ScriptedServer, drainMs: number, more: object = {}): Promise<Served> {
+async function serving(backend: { readonly url: string }, drainMs: number, more: object = {}): Promise<Served> {
   const served = await serveBuilt({ config: { backends: [{ url: backend.url, ...more }], deadlines: { drainMs } } });
   opened.push(served);
   return served;
@@ -88,6 +88,23 @@ describe('SIGTERM', () => {
       'ok',
     ]);
     expect(errorsOf(served)).toEqual([]);
+  });
+
+  it('says how much still runs, open WebSockets included', async () => {
+    const backend = await createUpgradeBackend({ onHandshake: ({ socket }) => void socket.write(switching) });
+    opened.push({ end: () => backend.close() });
+    const served = await serving(backend, 200);
+    const each = await client(served);
+    each.send(handshakeBytes('/ws'));
+    await each.until(() => each.received.length === switching.length);
+    served.child.kill('SIGTERM');
+    expect(await served.exited).toMatchObject({ code: 0 });
+    expect(served.logged.find(({ msg }) => String(msg).startsWith('stopping'))).toMatchObject({ running: 1 });
+    expect(served.logged.find(({ msg }) => msg === 'request')).toMatchObject({
+      outcome: 'shutdown',
+      phase: 'tunnel',
+      status: 101,
+    });
   });
 
   it('C201 ends at once where nothing runs, keep-alive connections or not', async () => {

@@ -60,7 +60,7 @@ async function lastRecord(proxy: Proxy, count: number): Promise<RequestRecord> {
 interface Page {
   readonly unknownNames: number;
   readonly windows: readonly {
-    readonly minutes: number;
+    readonly window: string;
     readonly all: Record<string, number>;
     readonly profiles: readonly Record<string, unknown>[];
   }[];
@@ -84,7 +84,7 @@ describe('objectives', () => {
     const { windows } = await page(proxy, '?window=5');
     expect(windows).toMatchObject([
       {
-        minutes: 5,
+        window: '5m',
         all: { requests: 1, judged: 1, met: 0 },
         profiles: [
           {
@@ -104,6 +104,31 @@ describe('objectives', () => {
     expect(metrics).toMatch(new RegExp(`^warmlane_slo_met_total${of} 0$`, 'm'));
     expect(metrics).toMatch(/^warmlane_slo_missed_total\{[^}]*bound="ttft"[^}]*\} 1$/m);
     expect(metrics).toMatch(/^warmlane_slo_target_ratio\{profile="chat"\} 0\.99$/m);
+  });
+
+  it('are shown for each warmth by itself, on the page and in the metrics', async () => {
+    const proxy = await proxyTo((await slowPrefill(0)).url, { slo: { fallback: 'mlperf-server' } } satisfies SloChange);
+    const prompt = (text: string) => ({ model: 'simulated', messages: [{ role: 'user', content: text.repeat(400) }] });
+    for (const [at, text] of ['one ', 'one ', 'two '].entries()) {
+      await ask(proxy, prompt(text));
+      await proxy.records(at + 1);
+    }
+    expect((await proxy.records(3)).map(({ warmth }) => warmth)).toEqual(['resident', 'prefix_hit', 'resident']);
+    const { windows } = await page(proxy, '?window=5m');
+    expect(windows[0]?.profiles).toMatchObject([
+      {
+        judged: 3,
+        met: 3,
+        byWarmth: [
+          { warmth: 'resident', judged: 2, met: 2 },
+          { warmth: 'prefix_hit', judged: 1, met: 1 },
+        ],
+      },
+    ]);
+    expect((await page(proxy, '?window=5m&warmth=prefix_hit')).windows[0]?.all).toMatchObject({ requests: 1, met: 1 });
+    const metrics = await (await fetch(`${proxy.adminUrl}/metrics`)).text();
+    const of = (warmth: string) => new RegExp(`^warmlane_slo_met_total\\{[^}]*warmth="${warmth}"[^}]*\\} (.*)$`, 'm');
+    expect(['resident', 'prefix_hit'].map((warmth) => of(warmth).exec(metrics)?.[1])).toEqual(['2', '1']);
   });
 
   it('lay a wait for a place on the queue', async () => {

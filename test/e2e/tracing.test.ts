@@ -83,6 +83,9 @@ describe('the spans of one streamed answer', () => {
       'gen_ai.provider.name': 'vllm',
       'gen_ai.request.model': 'm',
       'gen_ai.request.stream': true,
+      'gen_ai.response.id': 'chatcmpl-scripted',
+      'server.address': 'test',
+      'server.port': 80,
       'gen_ai.response.finish_reasons': ['stop'],
       'gen_ai.usage.input_tokens': 12,
       'gen_ai.usage.output_tokens': 3,
@@ -311,7 +314,7 @@ describe('C200 exactly one SERVER span', () => {
       'ok',
     ]);
     expect(roots.map(({ status }) => status)).toEqual([0, 2, 0, 0]);
-    expect(roots[1]?.attributes['error.type']).toBe('reset');
+    expect(roots[1]?.attributes).toMatchObject({ 'error.type': 'upstream_truncated', 'warmlane.reason': 'reset' });
     expect(roots[1]?.attributes['gen_ai.response.finish_reasons']).toEqual(['error']);
     expect(roots[3]?.attributes).toMatchObject({ 'gen_ai.usage.output_tokens': 1, 'gen_ai.request.stream': false });
     const records = await proxy.records(4);
@@ -347,7 +350,7 @@ describe('attempts', () => {
         attributes['error.type'],
       ]),
     ).toEqual([
-      [2, 503, undefined, '503'],
+      [2, 503, undefined, 'rejected'],
       [0, 200, 1, undefined],
     ]);
     expect(asked().flatMap((request) => headersNamed(request, 'traceparent'))).toEqual(
@@ -401,6 +404,7 @@ it('a WebSocket is a trace too: its handshake carries the attempt’s context, i
     attributes: { 'http.response.status_code': 101 },
   });
   expect(attempt.parentSpanId).toBe(root?.spanId);
+  expect(attempt).toMatchObject({ status: 0, attributes: { 'http.response.status_code': 101 } });
   expect(backend.handshakes[0]?.header('traceparent')).toBe(`00-${traceId}-${attempt.spanId}-01`);
   for (const each of [proxy, backend, receiver]) await each.close();
 });

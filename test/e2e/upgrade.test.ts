@@ -62,7 +62,20 @@ describe('a WebSocket', () => {
     expect(handshake?.header('sec-websocket-protocol')).toBe('realtime');
     expect(handshake?.header('authorization')).toBe('Bearer k');
     expect(handshake?.header('via')).toBe('1.1 warmlane');
-    expect((await loadOf(proxy)).jobs).toBe(1);
+    const load = await loadOf(proxy);
+    expect(load.jobs).toBe(1);
+    expect(load.running).toMatchObject([
+      {
+        requestId: handshake?.header('x-request-id'),
+        method: 'GET',
+        path: '/v1/realtime',
+        model: 'm',
+        backend: `127.0.0.1:${backend.port}`,
+        phase: 'tunnel',
+        attempts: 1,
+      },
+    ]);
+    expect(proxy.app.running()).toHaveLength(1);
     const bytes = Buffer.from(Array.from({ length: 200_000 }, (_, i) => i % 256));
     client.send(bytes);
     await eventually(() => handshake?.received() === bytes.toString('latin1'), 'all bytes at the backend');
@@ -82,8 +95,26 @@ describe('a WebSocket', () => {
       responseBytes: bytes.length + 3,
       requestId: handshake?.header('x-request-id'),
     });
-    expect((await loadOf(proxy)).jobs).toBe(0);
+    expect(await loadOf(proxy)).toMatchObject({ jobs: 0, running: [] });
     await eventually(() => backend.open === 0, 'the backend to be left');
+  });
+
+  it('is counted by the gauges of what is under way for as long as it is open', async () => {
+    const { proxy } = await behind(agree);
+    const gauges = async () =>
+      (await (await fetch(`${proxy.adminUrl}/metrics`)).text())
+        .split('\n')
+        .filter((line) => /^(http_server_active_requests|warmlane_requests_running)\{/.test(line));
+    const client = await connectTo(proxy);
+    client.send(handshakeBytes('/ws'));
+    await client.until(() => client.received.length === switching.length);
+    expect(await gauges()).toEqual([
+      expect.stringMatching(/^http_server_active_requests\{.*method="GET".*\} 1$/),
+      expect.stringMatching(/^warmlane_requests_running\{.*phase="tunnel".*\} 1$/),
+    ]);
+    client.leave();
+    await proxy.records(1);
+    expect(await gauges()).toEqual([expect.stringMatching(/ 0$/), expect.stringMatching(/ 0$/)]);
   });
 
   it('loses no byte that came right behind a head, on either side', async () => {

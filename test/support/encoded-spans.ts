@@ -3,7 +3,7 @@ import type { ReadableSpan } from '@opentelemetry/sdk-trace-base';
 import { ProtobufTraceSerializer } from 'otlp-proto-definitions';
 
 import { requestSpans, type SpanView } from '../../src/export/trace/request-spans.ts';
-import { createSpanSource } from '../../src/export/trace/resource.ts';
+import { createSpanSource } from '../../src/export/trace/span-source.ts';
 import type { TokenForm } from '../../src/export/trace/trace-settings.ts';
 import type { RequestRecord } from '../../src/domain/record.ts';
 import { decode, type DecodedSpan } from './otlp-receiver.ts';

@@ -4,6 +4,7 @@ import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { problemText } from '../../src/config/problem.ts';
 import type { RequestRecord } from '../../src/domain/record.ts';
+import type { SketchData } from '../../src/domain/sketch.ts';
 import { createLog, silentLog } from '../../src/platform/log.ts';
 
 type Part<T> = {
@@ -48,7 +49,7 @@ export async function startProxy(
   const adminUrl = `http://127.0.0.1:${app.admin.port}`;
   const records = async (): Promise<readonly RequestRecord[]> => {
     const answer = await fetch(`${adminUrl}/records`);
-    return ((await answer.json()) as { records: RequestRecord[] }).records.toReversed();
+    return ((await answer.json()) as { records: readonly ShownRecord[] }).records.map(asRecord).toReversed();
   };
   return {
     app,
@@ -82,4 +83,13 @@ function merge(base: unknown, change: unknown): unknown {
 
 function isPlain(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** As admin-json.ts writes it: what is in seconds says so. */
+export interface ShownRecord extends Omit<RequestRecord, 'itl'> {
+  readonly itlSeconds?: SketchData;
+}
+
+export function asRecord({ itlSeconds, ...record }: ShownRecord): RequestRecord {
+  return itlSeconds === undefined ? record : { ...record, itl: itlSeconds };
 }

@@ -8,7 +8,7 @@ import { createScriptedServer, type ScriptedServer } from '../../src/sim/faults.
 import { answerProbe } from '../../src/sim/probe-answers.ts';
 import type { RawRequest } from '../../src/sim/raw-request.ts';
 import { exchangeScript, loadExchange, type RecordedExchange, type ReplayPace } from '../../src/sim/replay.ts';
-import { startProxy, type ConfigChange, type Proxy } from './proxy.ts';
+import { asRecord, startProxy, type ConfigChange, type Proxy, type ShownRecord } from './proxy.ts';
 import type { Recorded, RecordedServer } from './recorded.ts';
 import { parseAnswer, rawClient, type RawAnswer, type RawClient } from './raw-http.ts';
 
@@ -115,7 +115,7 @@ async function recordOf(proxy: Proxy, id: string): Promise<RequestRecord> {
   const untilMs = performance.now() + 5000;
   for (;;) {
     const answer = await fetch(`${proxy.adminUrl}/records/${id}`);
-    if (answer.status === 200) return (await answer.json()) as RequestRecord;
+    if (answer.status === 200) return asRecord((await answer.json()) as ShownRecord);
     if (performance.now() > untilMs) throw new Error(`no record of ${id}`);
     await new Promise((resolve) => void setTimeout(resolve, 10));
   }

@@ -9,7 +9,7 @@ import type { RawRequest } from '../../src/sim/raw-request.ts';
 import { createScriptedServer, type ScriptedServer, type ScriptedServerSettings } from '../../src/sim/faults.ts';
 import { isFromProber } from '../../src/sim/probe-answers.ts';
 import { wholeAnswer } from '../../src/sim/sse-script.ts';
-import type { RunningView } from '../../src/pipeline.ts';
+import type { RunningView } from '../../src/domain/running-view.ts';
 
 export interface StageOptions {
   /** Jobs that each backend takes at once. */

@@ -3,6 +3,9 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 
+import { systemClock } from '../../src/platform/clock.ts';
+import { createLog } from '../../src/platform/log.ts';
+import { startTracing } from '../../src/tracing.ts';
 import { built } from '../support/built.ts';
 
 const script = `
@@ -38,3 +41,22 @@ it.each([
   expect(told.on).toBe(on);
   expect(told.loaded > 0).toBe(on);
 });
+
+it.each(['%%%:::', 'http://'])(
+  'an endpoint that the library throws at (%s) leaves tracing off, and says so',
+  async (url) => {
+    const lines: string[] = [];
+    const tracing = await startTracing(
+      { tokens: 'arrays', keep: [], maxQueueBytes: 1 },
+      {
+        clock: systemClock,
+        log: createLog({ level: 'info', format: 'json' }, (line) => void lines.push(line)),
+        env: { OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc', OTEL_EXPORTER_OTLP_ENDPOINT: url },
+        secure: false,
+        backends: [],
+      },
+    );
+    expect(tracing).toBeUndefined();
+    expect(lines.join('')).toContain('traces are off: their exporter can not be made');
+  },
+);

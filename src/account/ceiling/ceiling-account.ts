@@ -2,13 +2,15 @@
  * Everything that is kept of decoding and of ceilings, behind one door: it is told of streams and records, and gives the
  * pages' values, the metrics' figures and newly found problems. Sets no timer and writes no line.
  */
+import type { CeilingFigures } from '../../domain/ceiling-figures.ts';
 import type { DecodeStarts } from '../../domain/decoding.ts';
-import type { EngineReading } from '../../domain/engine-reading.ts';
 import type { BackendView } from '../../domain/fleet.ts';
 import type { RequestRecord } from '../../domain/record.ts';
 import { createDecodeWatch } from '../concurrency.ts';
-import { type ConcurrencyLevel, createConcurrencyTable } from '../concurrency-table.ts';
-import { type Ceilings, createCeilings } from './ceilings.ts';
+import { type ConcurrencyView, createConcurrencyTable } from '../concurrency-table.ts';
+import { type WindowName, windowLengths } from '../window-lengths.ts';
+import { createCeilings } from './ceilings.ts';
+import type { EngineHour } from './engine-estimate.ts';
 import { type CeilingPage, ceilingPageOf } from './page.ts';
 import type { CeilingProblem } from './problems.ts';
 import type { CeilingSettings } from './settings.ts';
@@ -19,46 +21,29 @@ export interface CeilingAccountDeps {
   readonly beganMs: number;
   readonly aliases: Readonly<Record<string, string>>;
   readonly backends: () => readonly BackendView[];
+  /** What an engine tells of itself; undefined: nothing was ever read there. */
+  readonly engine: (backend: string) => EngineHour | undefined;
 }
 
-/** Figures of the last minute for metrics; `export/metrics/ceiling-metrics.ts` says what each is. */
-export interface MinuteFigures {
-  readonly backend: string;
-  readonly mfu?: number | undefined;
-  readonly mfuWithoutCache?: number | undefined;
-  readonly mbu?: number | undefined;
-  readonly shareOfCeiling?: number | undefined;
-  readonly flopsPerSecond?: number | undefined;
-  readonly savedFlopsPerSecond?: number | undefined;
-  readonly meanConcurrency?: number | undefined;
-  readonly decodingShare: number;
-  readonly prefillTokensPerSecond?: number | undefined;
-  readonly prefillFixedSeconds?: number | undefined;
-  readonly prefillRSquared?: number | undefined;
-  readonly outputTokenWeight?: number | undefined;
-  readonly engineMfu?: number | undefined;
-  readonly engineMbu?: number | undefined;
-  readonly problems: number;
-}
-
-export interface BackendConcurrency {
+export interface BackendConcurrency extends ConcurrencyView {
   readonly backend: string;
   /** Sequences that decode now. */
   readonly decodingNow: number;
-  readonly levels: readonly ConcurrencyLevel[];
 }
 
 export interface CeilingAccount {
   readonly decodes: DecodeStarts;
   add(record: RequestRecord, nowMs: number): void;
-  noteEngine(backend: string, reading: EngineReading): void;
-  ceilingPage(nowMs: number): { readonly about: string; readonly backends: readonly CeilingPage[] };
+  /** Each backend is read when it is asked for. */
+  ceilingPage(nowMs: () => number): { readonly about: string; readonly backends: Iterable<CeilingPage> };
   concurrencyPage(
     nowMs: number,
-    windowMs: number,
-  ): { readonly about: string; readonly windowMinutes: number; readonly backends: readonly BackendConcurrency[] };
+    window: WindowName,
+  ): { readonly about: string; readonly window: WindowName; readonly backends: readonly BackendConcurrency[] };
+  /** Reads the backends anew, one a step; behind the last, `minute` and `newProblems` tell what was found. */
+  refresh(nowMs: () => number): Iterable<unknown>;
   /** The same list to all who ask within a second. */
-  minute(nowMs: number): readonly MinuteFigures[];
+  minute(nowMs: number): readonly CeilingFigures[];
   /** Problems that were not there when it was last asked. */
   newProblems(nowMs: number): readonly (CeilingProblem & { readonly backend: string })[];
 }
@@ -68,7 +53,8 @@ const aboutCeiling =
   'A share above 1 means that the config names another card or model; it is not clamped. See deploy/ceiling.md.';
 const aboutConcurrency =
   'What batching does: each stream at the mean number of sequences that decoded on its backend while it did. Answers that ' +
-  'did not stream are not in it. tokensPerSecond is of all sequences together.';
+  'did not stream are not in it; cold starts are counted apart (coldStarts) and in no row. tokensPerSecond is of all ' +
+  'sequences together.';
 
 const minuteMaxAgeMs = 1000;
 
@@ -76,11 +62,20 @@ export function createCeilingAccount(settings: CeilingSettings, deps: CeilingAcc
   const { beganMs } = deps;
   const decodes = createDecodeWatch(beganMs);
   const served = servedBy(deps.backends);
-  const ceilings = createCeilings(settings, { beganMs, decodes, aliases: deps.aliases, served });
+  const ceilings = createCeilings(settings, { beganMs, decodes, aliases: deps.aliases, served, engine: deps.engine });
+  function* viewsOf(nowMs: () => number): Generator<BackendCeiling, void> {
+    const names = new Set([...ceilings.backends, ...deps.backends().map(({ name }) => name)]);
+    for (const backend of [...names].toSorted()) {
+      const view = ceilings.view(backend, nowMs());
+      if (view !== undefined) yield view;
+    }
+  }
   const prices = new Map(settings.hardware.map(({ backend, hardware }) => [backend, hardware.pricePerHour]));
   const table = createConcurrencyTable(beganMs, (backend) => prices.get(backend));
-  let cached: { readonly atMs: number; readonly figures: readonly MinuteFigures[] } | undefined;
+  let cached: Summary | undefined;
   let known: ReadonlySet<string> = new Set();
+
+  const fresh = (nowMs: number) => (cached === undefined || nowMs - cached.atMs > minuteMaxAgeMs ? undefined : cached);
 
   return {
     decodes,
@@ -88,29 +83,31 @@ export function createCeilingAccount(settings: CeilingSettings, deps: CeilingAcc
       table.add(record, nowMs);
       ceilings.add(record, nowMs);
     },
-    noteEngine(backend, { atMs, counters }) {
-      const { flops, readBytes, writeBytes } = counters;
-      ceilings.noteEngine(backend, { flopsTotal: flops, readBytesTotal: readBytes, writeBytesTotal: writeBytes }, atMs);
-    },
-    ceilingPage: (nowMs) => ({ about: aboutCeiling, backends: viewsOf(ceilings, nowMs).map(ceilingPageOf) }),
-    concurrencyPage: (nowMs, windowMs) => ({
+    ceilingPage: (nowMs) => ({ about: aboutCeiling, backends: pagesOf(viewsOf(nowMs)) }),
+    concurrencyPage: (nowMs, window) => ({
       about: aboutConcurrency,
-      windowMinutes: windowMs / 60_000,
+      window,
       backends: table.backends.map((backend) => ({
         backend,
         decodingNow: decodes.running(backend),
-        levels: table.levels(backend, nowMs, windowMs),
+        ...table.view(backend, nowMs, windowLengths[window]),
       })),
     }),
+    *refresh(nowMs) {
+      if (fresh(nowMs()) !== undefined) return;
+      const views: BackendCeiling[] = [];
+      for (const view of viewsOf(nowMs)) {
+        views.push(view);
+        yield;
+      }
+      cached = summaryOf(views, nowMs());
+    },
     minute(nowMs) {
-      if (cached === undefined || nowMs - cached.atMs > minuteMaxAgeMs)
-        cached = { atMs: nowMs, figures: viewsOf(ceilings, nowMs).map(figuresOf) };
+      cached = fresh(nowMs) ?? summaryOf([...viewsOf(() => nowMs)], nowMs);
       return cached.figures;
     },
     newProblems(nowMs) {
-      const found = viewsOf(ceilings, nowMs).flatMap(({ backend, problems }) =>
-        problems.map((problem) => ({ backend, ...problem })),
-      );
+      const { problems: found } = fresh(nowMs) ?? summaryOf([...viewsOf(() => nowMs)], nowMs);
       const before = known;
       known = new Set(found.map(keyOf));
       const told = new Set<string>();
@@ -124,12 +121,27 @@ export function createCeilingAccount(settings: CeilingSettings, deps: CeilingAcc
   };
 }
 
-function keyOf({ backend, kind }: CeilingProblem & { readonly backend: string }): string {
-  return `${backend} ${kind}`;
+/** What all backends' views come to. */
+interface Summary {
+  readonly atMs: number;
+  readonly figures: readonly CeilingFigures[];
+  readonly problems: readonly (CeilingProblem & { readonly backend: string })[];
 }
 
-function viewsOf(ceilings: Ceilings, nowMs: number): BackendCeiling[] {
-  return ceilings.backends.flatMap((backend) => ceilings.view(backend, nowMs) ?? []);
+function summaryOf(views: readonly BackendCeiling[], atMs: number): Summary {
+  return {
+    atMs,
+    figures: views.map(figuresOf),
+    problems: views.flatMap(({ backend, problems }) => problems.map((problem) => ({ backend, ...problem }))),
+  };
+}
+
+function* pagesOf(views: Iterable<BackendCeiling>): Generator<CeilingPage, void> {
+  for (const view of views) yield ceilingPageOf(view);
+}
+
+function keyOf({ backend, kind }: CeilingProblem & { readonly backend: string }): string {
+  return `${backend} ${kind}`;
 }
 
 /** vLLM and SGLang serve one base model under all their names. */
@@ -143,7 +155,7 @@ function servedBy(backends: () => readonly BackendView[]): (backend: string) => 
   };
 }
 
-function figuresOf(view: BackendCeiling): MinuteFigures {
+function figuresOf(view: BackendCeiling): CeilingFigures {
   const { backend, windows, prefill, engineEstimate, problems } = view;
   const minute = windows['1m'];
   const rate = prefill?.rate;

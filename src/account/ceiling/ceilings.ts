@@ -5,7 +5,7 @@
 import type { RequestRecord } from '../../domain/record.ts';
 import type { DecodeWatch } from '../concurrency.ts';
 import { type Hardware, hardwareOf } from './cards.ts';
-import { createEngineEstimates, type EngineEstimates, type EngineTotals } from './engine-estimate.ts';
+import { type EngineHour, exportsEstimates } from './engine-estimate.ts';
 import { peakFlops } from './formulas.ts';
 import type { ModelShape } from './model-shape.ts';
 import { createPrefillLine, type PrefillLine, type PrefillView } from './prefill-rate.ts';
@@ -23,13 +23,15 @@ export interface CeilingDeps {
   readonly aliases: Readonly<Record<string, string>>;
   /** Undefined: no such backend. */
   readonly served: (backend: string) => ServedModels | undefined;
+  /** Undefined: nothing was ever read there. */
+  readonly engine: (backend: string) => EngineHour | undefined;
 }
 
 export interface Ceilings {
   add(record: RequestRecord, nowMs: number): void;
-  noteEngine(backend: string, totals: EngineTotals, nowMs: number): void;
   /** Backends that are configured with hardware, or had requests. */
   readonly backends: readonly string[];
+  /** Also of one that nothing came to, where its engine exports estimates. */
   view(backend: string, nowMs: number): BackendCeiling | undefined;
   prefill(backend: string, nowMs: number): PrefillView | undefined;
 }
@@ -40,6 +42,8 @@ const maxBackends = 1000;
  * at once when somebody scrapes. The first lines come sooner, and cost less: one more request changes much then.
  */
 const recordsPerLine = 16;
+/** However many come. */
+const leastLineAgeMs = 1000;
 const fewRequests = 64;
 /** Without new requests a line only fades. */
 const lineMaxAgeMs = 600_000;
@@ -48,9 +52,8 @@ interface Kept {
   readonly hardware: Hardware | undefined;
   readonly work: Work;
   readonly line: PrefillLine;
-  readonly engine: EngineEstimates;
   drawn: { readonly atMs: number; readonly view: PrefillView } | undefined;
-  /** Records since it was drawn. */
+  /** Records that said something of it since it was drawn. */
   undrawn: number;
 }
 
@@ -68,7 +71,6 @@ export function createCeilings(settings: CeilingSettings, deps: CeilingDeps): Ce
         hardware: hardware.get(backend),
         work: createWork(beganMs),
         line: createPrefillLine(),
-        engine: createEngineEstimates(beganMs),
         drawn: undefined,
         undrawn: 0,
       };
@@ -107,17 +109,15 @@ export function createCeilings(settings: CeilingSettings, deps: CeilingDeps): Ce
       if (backend === undefined || !worked(record)) return;
       const held = keptOf(backend);
       if (held === undefined) return;
-      held.line.add(record, nowMs);
-      held.undrawn += 1;
-      if (held.undrawn >= recordsPerLine) draw(held, nowMs);
+      if (held.line.add(record, nowMs)) held.undrawn += 1;
+      const drawnMs = held.drawn?.atMs ?? Number.NEGATIVE_INFINITY;
+      if (held.undrawn >= recordsPerLine && nowMs - drawnMs >= leastLineAgeMs) draw(held, nowMs);
       held.work.add(costsOf(record, shapeFor(record, backend), held.hardware), nowMs);
-    },
-    noteEngine(backend, totals, nowMs) {
-      if (totals.flopsTotal !== undefined) keptOf(backend)?.engine.note(totals, nowMs);
     },
     prefill,
     view(backend, nowMs) {
-      const held = kept.get(backend);
+      const engine = deps.engine(backend);
+      const held = engine !== undefined && exportsEstimates(engine) ? keptOf(backend) : kept.get(backend);
       if (held === undefined) return undefined;
       return backendView({
         backend,
@@ -126,7 +126,7 @@ export function createCeilings(settings: CeilingSettings, deps: CeilingDeps): Ce
         shapes: book.shapesOf(deps.served(backend) ?? { models: [], oneBase: false }),
         shapeProblems: book.problems,
         work: held.work,
-        engine: held.engine,
+        engine,
         times: (windowMs) => decodes.times(backend, nowMs, windowMs),
         prefill: prefill(backend, nowMs),
       });

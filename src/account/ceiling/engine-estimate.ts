@@ -1,16 +1,12 @@
 /**
- * An engine's own estimates of its FLOPs and bytes, as totals that rise (vLLM with --enable-mfu-metrics), turned into shares
- * of one card's peak. Counts all traffic of the engine, not only what came through here. Bounded; time is given.
+ * An engine's own estimates of its FLOPs and bytes (vLLM with --enable-mfu-metrics), as shares of one card's peak. Made of
+ * what its counters rose by between readings, so that a restart is passed over here as it is everywhere else. Counts all
+ * traffic of the engine, not only what came through here. Pure.
  */
-import { slotSize } from '../concurrency.ts';
-import { createTimeRing } from '../time-ring.ts';
+import type { EngineSeries } from '../engines/engine-series.ts';
 
-/** Totals for one card. Absent: not exported. */
-export interface EngineTotals {
-  readonly flopsTotal?: number | undefined;
-  readonly readBytesTotal?: number | undefined;
-  readonly writeBytesTotal?: number | undefined;
-}
+/** What an engine told of itself in the last hour. */
+export type EngineHour = Pick<EngineSeries, 'points' | 'latest' | 'totals'>;
 
 export interface EngineEstimate {
   readonly flopsPerSecond: number;
@@ -19,59 +15,35 @@ export interface EngineEstimate {
   readonly mbu?: number;
 }
 
-export interface EngineEstimates {
-  note(totals: EngineTotals, nowMs: number): void;
-  /** @param card FLOP/s and bytes/s of one card @returns undefined while the engine exports none */
-  view(
-    window: { readonly nowMs: number; readonly windowMs: number },
-    card: { readonly flops?: number | undefined; readonly bandwidth?: number | undefined },
-  ): EngineEstimate | undefined;
-}
-
-interface Slot {
-  flops: number;
-  bytes: number;
-  /** Time between scrapes that these were made in. */
-  seconds: number;
-}
-
-export function createEngineEstimates(beganMs: number): EngineEstimates {
-  const ring = createTimeRing<Slot>(slotSize, beganMs, () => ({ flops: 0, bytes: 0, seconds: 0 }));
-  let last: { readonly flops: number; readonly bytes: number; readonly atMs: number } | undefined;
-  let exported = false;
-
+/**
+ * @param card FLOP/s and bytes/s of one card, for which the engine's counters are
+ * @returns undefined where the engine exports none, or told none in the window
+ */
+export function engineEstimate(
+  engine: EngineHour,
+  { nowMs, windowMs }: { readonly nowMs: number; readonly windowMs: number },
+  { flops, bandwidth }: { readonly flops?: number | undefined; readonly bandwidth?: number | undefined },
+): EngineEstimate | undefined {
+  if (!exportsEstimates(engine)) return undefined;
+  const sums = { flops: 0, bytes: 0, ms: 0 };
+  for (const { deltas, fromMs, toMs } of engine.points()) {
+    if (toMs <= nowMs - windowMs || deltas.flops === undefined || deltas.readBytes === undefined) continue;
+    sums.flops += deltas.flops;
+    sums.bytes += deltas.readBytes + (deltas.writeBytes ?? 0);
+    sums.ms += toMs - fromMs;
+  }
+  if (sums.ms === 0) return undefined;
+  const flopsPerSecond = (sums.flops * 1000) / sums.ms;
+  const bytesPerSecond = (sums.bytes * 1000) / sums.ms;
   return {
-    note({ flopsTotal, readBytesTotal, writeBytesTotal }, nowMs) {
-      if (flopsTotal === undefined || readBytesTotal === undefined) return;
-      const now = { flops: flopsTotal, bytes: readBytesTotal + (writeBytesTotal ?? 0), atMs: nowMs };
-      // Without the flag they are there, and 0.
-      exported ||= now.flops > 0;
-      const before = last;
-      last = now;
-      const slot = ring.at(nowMs);
-      if (before === undefined || slot === undefined || nowMs <= before.atMs) return;
-      // A total that fell is another process's: all of it is new.
-      slot.flops += now.flops < before.flops ? now.flops : now.flops - before.flops;
-      slot.bytes += now.bytes < before.bytes ? now.bytes : now.bytes - before.bytes;
-      slot.seconds += (nowMs - before.atMs) / 1000;
-    },
-    view({ nowMs, windowMs }, { flops, bandwidth }) {
-      if (!exported) return undefined;
-      const sums = { flops: 0, bytes: 0, seconds: 0 };
-      for (const slot of ring.within(nowMs, windowMs)) {
-        sums.flops += slot.flops;
-        sums.bytes += slot.bytes;
-        sums.seconds += slot.seconds;
-      }
-      if (sums.seconds === 0) return undefined;
-      const flopsPerSecond = sums.flops / sums.seconds;
-      const bytesPerSecond = sums.bytes / sums.seconds;
-      return {
-        flopsPerSecond,
-        bytesPerSecond,
-        ...(flops === undefined ? {} : { mfu: flopsPerSecond / flops }),
-        ...(bandwidth === undefined ? {} : { mbu: bytesPerSecond / bandwidth }),
-      };
-    },
+    flopsPerSecond,
+    bytesPerSecond,
+    ...(flops === undefined ? {} : { mfu: flopsPerSecond / flops }),
+    ...(bandwidth === undefined ? {} : { mbu: bytesPerSecond / bandwidth }),
   };
+}
+
+/** Without its flag the counters are there, and 0. */
+export function exportsEstimates(engine: EngineHour): boolean {
+  return (engine.latest()?.counters.flops ?? engine.totals().flops ?? 0) > 0;
 }

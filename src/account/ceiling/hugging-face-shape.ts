@@ -3,7 +3,14 @@
  * them, and its attention. What the file doesn't tell stays unknown.
  */
 import { fieldsOf, countOf, readHfConfig, textOf, type Fields, type HfModel } from './hugging-face-config.ts';
-import { configuredShape, shapeOf, withSettings, type AttentionShape, type ModelShape } from './model-shape.ts';
+import {
+  configuredShape,
+  shapeOf,
+  unreadFormat,
+  withSettings,
+  type AttentionShape,
+  type ModelShape,
+} from './model-shape.ts';
 import { countParameters, type ParameterCount } from './parameter-count.ts';
 import type { ShapeSettings } from './settings.ts';
 
@@ -21,9 +28,10 @@ export function shapeFromSettings(settings: ShapeSettings): { readonly shape: Mo
     activeParams: count.active,
     lookupParams: count.lookup,
     weightBytes: stored?.total,
+    weightBytesFrom: stored === undefined ? undefined : ('hugging_face' as const),
     attention: attentionOf(model),
     computesIn: stored?.computesIn,
-    unknown: stored === undefined ? [`how ${quantizationName(model)} stores weights`] : [],
+    unknown: stored === undefined ? [`${unreadFormat}${quantizationName(model)}`] : [],
     ...(moe === undefined
       ? {}
       : {

@@ -30,6 +30,17 @@ export interface ExpertShape {
   readonly bytesShare: number;
 }
 
+/** Who says how many bytes the weights take, the strongest word first. */
+export type BytesSource =
+  /** `weightBytes` of the config */
+  | 'config'
+  /** the engine, of what it has loaded */
+  | 'llama_server'
+  /** reckoned: parameters × the format that the config names */
+  | 'weight_format'
+  /** reckoned from config.json and its quantisation */
+  | 'hugging_face';
+
 export interface ModelShape {
   /** Where it comes from. */
   readonly source: 'config' | 'hugging_face' | 'llama_server';
@@ -39,6 +50,7 @@ export interface ModelShape {
   /** Of these, an input embedding that is looked up and not multiplied; 0 where it is the output's matrix too. */
   readonly lookupParams: number;
   readonly weightBytes?: number;
+  readonly weightBytesFrom?: BytesSource;
   readonly experts?: ExpertShape;
   readonly attention?: AttentionShape;
   /** Precision of its matrix products, which chooses the card's peak. */
@@ -56,6 +68,7 @@ export interface ShapeParts {
   readonly activeParams?: number | undefined;
   readonly lookupParams?: number | undefined;
   readonly weightBytes?: number | undefined;
+  readonly weightBytesFrom?: BytesSource | undefined;
   readonly experts?: ExpertShape | undefined;
   readonly attention?: AttentionShape | undefined;
   readonly computesIn?: ModelShape['computesIn'] | undefined;
@@ -74,11 +87,15 @@ export const bytesOf: Readonly<Record<NumberFormat, number>> = {
   mxfp4: 4.25 / 8,
 };
 
+const noBytes = 'weight bytes: no decode ceiling, no MBU';
+/** How the word for a quantisation that nobody here knows begins. */
+export const unreadFormat = 'how weights are stored by ';
+
 export function shapeOf(parts: ShapeParts): ModelShape {
-  const { params, activeParams, weightBytes, experts, attention } = parts;
+  const { params, activeParams, weightBytes, weightBytesFrom, experts, attention } = parts;
   const unknown = [...(parts.unknown ?? [])];
   if (activeParams === undefined) unknown.push('active parameters: no FLOPs, no MFU');
-  if (weightBytes === undefined) unknown.push('weight bytes: no decode ceiling, no MBU');
+  if (weightBytes === undefined) unknown.push(noBytes);
   if (attention === undefined)
     unknown.push('layers, heads or their width: neither the KV cache nor the FLOPs of attention are counted');
   return {
@@ -90,6 +107,7 @@ export function shapeOf(parts: ShapeParts): ModelShape {
     ...(params === undefined ? {} : { params }),
     ...(activeParams === undefined ? {} : { activeParams }),
     ...(weightBytes === undefined ? {} : { weightBytes }),
+    ...(weightBytes === undefined || weightBytesFrom === undefined ? {} : { weightBytesFrom }),
     ...(experts === undefined ? {} : { experts }),
     ...(attention === undefined ? {} : { attention }),
   };
@@ -107,15 +125,33 @@ export function withSettings(found: ShapeParts, settings: ShapeSettings): ShapeP
   const activeParams = settings.activeParams ?? found.activeParams ?? (mixed ? undefined : params);
   const perNumber = settings.weightFormat === undefined ? undefined : bytesOf[settings.weightFormat];
   const reckoned = perNumber === undefined || params === undefined ? undefined : params * perNumber;
+  const bytes = bytesIn(settings, found, reckoned);
   return {
     ...found,
     params,
     activeParams,
-    weightBytes: settings.weightBytes ?? reckoned ?? found.weightBytes,
+    ...bytes,
     experts: expertsOf(settings, { params, activeParams }) ?? found.experts,
     attention: attentionOf(settings, found.attention),
     computesIn: settings.weightFormat === undefined ? found.computesIn : precisionOf(settings.weightFormat),
   };
+}
+
+type Bytes = Pick<ShapeParts, 'weightBytes' | 'weightBytesFrom'>;
+
+/** A figure of the config's own, then the engine's word for what it has loaded, then what can be reckoned. */
+function bytesIn(settings: ShapeSettings, found: ShapeParts, reckoned: number | undefined): Bytes {
+  if (settings.weightBytes !== undefined) return { weightBytes: settings.weightBytes, weightBytesFrom: 'config' };
+  const told = found.weightBytesFrom === 'llama_server';
+  if (reckoned !== undefined && !told) return { weightBytes: reckoned, weightBytesFrom: 'weight_format' };
+  return { weightBytes: found.weightBytes, weightBytesFrom: found.weightBytesFrom };
+}
+
+/** The same shape with the bytes that the engine tells of what it has loaded, unless the config gives them itself. */
+export function withEngineBytes(shape: ModelShape, { weightBytes }: ModelSize): ModelShape {
+  if (weightBytes === undefined || shape.weightBytesFrom === 'config') return shape;
+  const unknown = shape.unknown.filter((one) => one !== noBytes && !one.startsWith(unreadFormat));
+  return { ...shape, weightBytes, weightBytesFrom: 'llama_server', unknown };
 }
 
 function precisionOf(format: NumberFormat): ModelShape['computesIn'] {
@@ -164,6 +200,7 @@ export function llamaShape(meta: ModelSize, settings?: ShapeSettings): ModelShap
     params: meta.params,
     activeParams: meta.params,
     weightBytes: meta.weightBytes,
+    weightBytesFrom: meta.weightBytes === undefined ? undefined : 'llama_server',
     assumed: ['a dense model: llama-server does not tell of experts; give activeParams if it has them'],
   };
   if (settings === undefined) return shapeOf(found);

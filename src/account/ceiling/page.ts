@@ -2,10 +2,13 @@
  * The view of a backend's ceiling as `/ceiling` writes it: milliseconds, percent and the units of data sheets, since the
  * admin listener cuts numbers to thousandths. Pure.
  */
+import { type WindowName, windowNames } from '../window-lengths.ts';
 import type { Hardware } from './cards.ts';
 import type { EngineEstimate } from './engine-estimate.ts';
 import type { DecodeCeiling } from './formulas.ts';
-import { type BackendCeiling, type ModelCeiling, type WindowName, windows } from './view.ts';
+import type { PrefillView } from './prefill-rate.ts';
+import type { CeilingProblem } from './problems.ts';
+import type { BackendCeiling, ModelCeiling } from './view.ts';
 import type { WorkView } from './work.ts';
 
 export function ceilingPageOf(view: BackendCeiling) {
@@ -13,22 +16,21 @@ export function ceilingPageOf(view: BackendCeiling) {
   return {
     backend: rest.backend,
     attributed: rest.attributed,
-    problems: rest.problems,
+    problems: rest.problems.map(problemPage),
     missing: rest.missing,
     ...(hardware === undefined ? {} : { hardware: hardwarePage(hardware) }),
     models: models.map(modelPage),
     windows: byWindow((name) => windowPage(rest.windows[name])),
     ...(engineEstimate === undefined ? {} : { engineEstimate: byWindow((name) => estimatePage(engineEstimate[name])) }),
-    ...(prefill === undefined ? {} : { prefill }),
+    ...(prefill === undefined ? {} : { prefill: prefillPage(prefill) }),
   };
 }
 
 export type CeilingPage = ReturnType<typeof ceilingPageOf>;
 
 function byWindow<Value>(read: (name: WindowName) => Value): Readonly<Record<WindowName, Value>> {
-  // The keys of the table of windows are their names.
-  const names = Object.keys(windows) as WindowName[];
-  return Object.fromEntries(names.map((name) => [name, read(name)])) as Record<WindowName, Value>;
+  // One entry for each name.
+  return Object.fromEntries(windowNames.map((name) => [name, read(name)])) as Record<WindowName, Value>;
 }
 
 /** Of all cards together. */
@@ -52,7 +54,15 @@ function stepPage({ bytes, stepSeconds, tokensPerSecond, limit }: DecodeCeiling)
   return { bytesPerStep: bytes, stepMs: stepSeconds * 1000, tokensPerSecond, limit };
 }
 
-function windowPage({ mfu, mfuWithoutCache, mbu, mbuOfWindow, shareOfCeiling, ...rest }: WorkView) {
+function problemPage({ kind, message, share, windows }: CeilingProblem) {
+  return { kind, message, percent: scaled(share, 100), windows };
+}
+
+function prefillPage({ cachedUnknownShare, ...prefill }: PrefillView) {
+  return { ...prefill, cachedUnknownPercent: scaled(cachedUnknownShare, 100) };
+}
+
+function windowPage({ mfu, mfuWithoutCache, mbu, mbuOfWindow, shareOfCeiling, decodingShare, ...rest }: WorkView) {
   return {
     ...rest,
     mfuPercent: scaled(mfu, 100),
@@ -60,6 +70,7 @@ function windowPage({ mfu, mfuWithoutCache, mbu, mbuOfWindow, shareOfCeiling, ..
     mbuPercent: scaled(mbu, 100),
     mbuOfWindowPercent: scaled(mbuOfWindow, 100),
     ceilingPercent: scaled(shareOfCeiling, 100),
+    decodingPercent: 100 * decodingShare,
   };
 }
 

@@ -39,7 +39,8 @@ export interface PrefillView extends PrefillEvidence {
 }
 
 export interface PrefillLine {
-  add(record: RequestRecord, nowMs: number): void;
+  /** @returns whether it says anything of the rate */
+  add(record: RequestRecord, nowMs: number): boolean;
   view(nowMs: number): PrefillView;
 }
 
@@ -69,9 +70,10 @@ export function createPrefillLine(): PrefillLine {
   return {
     add(record, nowMs) {
       const seen = seenOf(record, nowMs);
-      if (seen === undefined) return;
+      if (seen === undefined) return false;
       ring[next] = seen;
       next = (next + 1) % maxSeen;
+      return true;
     },
     view(nowMs) {
       const seen = ring.filter((one): one is Seen => one !== undefined && nowMs - one.atMs <= windowMs);

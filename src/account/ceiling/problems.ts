@@ -2,6 +2,7 @@
  * Figures that can't be true: the config says another card or another model than is there. Named with what to look at;
  * the figures themselves stay as they came out. Pure.
  */
+import { type WindowName, windowNames } from '../window-lengths.ts';
 import type { EngineEstimate } from './engine-estimate.ts';
 import type { WorkView } from './work.ts';
 
@@ -10,6 +11,8 @@ export type CeilingProblemKind =
   | 'mfu_over_1'
   /** more bytes than the memory can give */
   | 'mbu_over_1'
+  /** decoding faster than bandwidth and arithmetic together allow */
+  | 'ceiling_over_1'
   /** the engine's own estimate is more than the cards can do */
   | 'engine_estimate_over_1'
   /** the weights don't fit into the cards' memory */
@@ -17,11 +20,13 @@ export type CeilingProblemKind =
   /** a `config.json` that the config names can't be used */
   | 'model_config_unread';
 
+/** One for each kind, whatever the number of windows in which it holds. */
 export interface CeilingProblem {
   readonly kind: CeilingProblemKind;
   readonly message: string;
-  readonly value?: number;
-  readonly windowMs?: number;
+  /** The figure that can't be true, 1 being all that there is; the highest of its windows. */
+  readonly share?: number;
+  readonly windows?: readonly WindowName[];
 }
 
 /** Fewer finished requests than this prove nothing. */
@@ -29,33 +34,55 @@ const leastRequests = 3;
 
 const lookAt = "Look at the backend's hardware (gpu, count, peakTflops, bandwidthGBps) and at the model's shape.";
 
-export function windowProblems(view: WorkView, windowMs: number): CeilingProblem[] {
-  const problems: CeilingProblem[] = [];
-  const minutes = windowMs / 60_000;
-  if (view.requests < leastRequests) return problems;
-  const { mfu, mbu } = view;
-  if (mfu !== undefined && mfu > 1)
-    problems.push({
-      kind: 'mfu_over_1',
-      message: `MFU over ${minutes} min is ${shown(mfu)}: more than the cards can do. ${lookAt}`,
-      value: mfu,
-      windowMs,
-    });
-  if (mbu !== undefined && mbu > 1)
-    problems.push({
-      kind: 'mbu_over_1',
-      message: `MBU over ${minutes} min is ${shown(mbu)}: more than the memory can give. ${lookAt} Speculative decoding that hides its steps, or weights that fit into a cache, look the same.`,
-      value: mbu,
-      windowMs,
-    });
-  return problems;
+type ByWindow<Value> = Partial<Readonly<Record<WindowName, Value>>>;
+
+export function windowProblems(views: ByWindow<WorkView>): CeilingProblem[] {
+  const told = (name: WindowName) => ((views[name]?.requests ?? 0) < leastRequests ? undefined : views[name]);
+  const mfu = over((name) => told(name)?.mfu);
+  const mbu = over((name) => told(name)?.mbu);
+  const named = new Set([...(mfu?.windows ?? []), ...(mbu?.windows ?? [])]);
+  // What the other two don't show: arithmetic, in a window that was idle for the rest.
+  const ceiling = over((name) => (named.has(name) ? undefined : told(name)?.shareOfCeiling));
+  return [
+    problem('mfu_over_1', mfu, (of) => `MFU ${of}: more than the cards can do. ${lookAt}`),
+    problem(
+      'mbu_over_1',
+      mbu,
+      (of) =>
+        `MBU ${of}: more than the memory can give. ${lookAt} Speculative decoding that hides its steps, or weights that fit into a cache, look the same.`,
+    ),
+    problem(
+      'ceiling_over_1',
+      ceiling,
+      (of) => `The share of the decode ceiling ${of}: faster than the cards' arithmetic allows. ${lookAt}`,
+    ),
+  ].flat();
 }
 
-export function engineProblems(estimate: EngineEstimate | undefined, windowMs: number): CeilingProblem[] {
-  const value = Math.max(estimate?.mfu ?? 0, estimate?.mbu ?? 0);
-  if (value <= 1) return [];
-  const message = `The engine's own estimate is ${shown(value)} of the card's peak over ${windowMs / 60_000} min. ${lookAt}`;
-  return [{ kind: 'engine_estimate_over_1', message, value, windowMs }];
+export function engineProblems(estimates: ByWindow<EngineEstimate>): CeilingProblem[] {
+  const found = over((name) => Math.max(estimates[name]?.mfu ?? 0, estimates[name]?.mbu ?? 0));
+  return problem(
+    'engine_estimate_over_1',
+    found,
+    (of) => `The engine's own estimate ${of} of the card's peak. ${lookAt}`,
+  );
+}
+
+interface Over {
+  readonly share: number;
+  readonly windows: readonly WindowName[];
+}
+
+/** @returns the windows in which a share is above 1, and the highest; undefined: in none */
+function over(shareIn: (name: WindowName) => number | undefined): Over | undefined {
+  const windows = windowNames.filter((name) => (shareIn(name) ?? 0) > 1);
+  return windows.length === 0 ? undefined : { windows, share: Math.max(...windows.map((name) => shareIn(name) ?? 0)) };
+}
+
+function problem(kind: CeilingProblemKind, found: Over | undefined, says: (of: string) => string): CeilingProblem[] {
+  if (found === undefined) return [];
+  const { share, windows } = found;
+  return [{ kind, message: says(`over ${windows.join(', ')} is ${shown(100 * share)} %`), share, windows }];
 }
 
 export function memoryProblem(
@@ -65,7 +92,7 @@ export function memoryProblem(
 ): CeilingProblem[] {
   if (weightBytes === undefined || memoryBytes === undefined || weightBytes <= memoryBytes) return [];
   const message = `The weights of ${model} take ${shown(weightBytes / 2 ** 30)} GiB, the cards have ${shown(memoryBytes / 2 ** 30)}. ${lookAt}`;
-  return [{ kind: 'weights_over_memory', message, value: weightBytes / memoryBytes }];
+  return [{ kind: 'weights_over_memory', message, share: weightBytes / memoryBytes }];
 }
 
 function shown(value: number): string {

@@ -1,10 +1,11 @@
 /**
- * Which shape a request's model has on a backend: the config's word for the model first, then llama-server's own word.
+ * Which shape a request's model has on a backend: the config's word for the model first, then llama-server's own word. Of
+ * the weights' bytes the engine's word beats what is reckoned: the file that it loaded may be another than the one described.
  * Keeps what it has built; bounded by the config and by the models that backends are known to serve.
  */
 import type { ModelSize } from '../../domain/fleet.ts';
 import { shapeFromSettings } from './hugging-face-shape.ts';
-import { llamaShape, type ModelShape } from './model-shape.ts';
+import { llamaShape, type ModelShape, withEngineBytes } from './model-shape.ts';
 import type { ShapeSettings } from './settings.ts';
 
 /** What the fleet knows of a backend's models. */
@@ -24,8 +25,13 @@ export interface ShapeBook {
   readonly problems: readonly { readonly model: string; readonly message: string }[];
 }
 
+interface Held {
+  readonly settings: ShapeSettings;
+  readonly shape: ModelShape;
+}
+
 export function createShapeBook(settings: readonly ShapeSettings[]): ShapeBook {
-  const byModel = new Map<string, { readonly settings: ShapeSettings; readonly shape: ModelShape }>();
+  const byModel = new Map<string, Held>();
   const problems: { model: string; message: string }[] = [];
   for (const one of settings) {
     const { shape, problem } = shapeFromSettings(one);
@@ -33,13 +39,13 @@ export function createShapeBook(settings: readonly ShapeSettings[]): ShapeBook {
     if (problem !== undefined) problems.push({ model: one.model, message: problem });
   }
   /** The fleet gives the same object until something changes there. */
-  const bySize = new WeakMap<ModelSize, Map<ShapeSettings | undefined, ModelShape>>();
+  const bySize = new WeakMap<ModelSize, Map<Held | undefined, ModelShape>>();
 
-  function sizedShape(size: ModelSize, known: ShapeSettings | undefined): ModelShape {
-    const made = bySize.get(size) ?? new Map<ShapeSettings | undefined, ModelShape>();
+  function sizedShape(size: ModelSize, held: Held | undefined): ModelShape {
+    const made = bySize.get(size) ?? new Map<Held | undefined, ModelShape>();
     bySize.set(size, made);
-    const shape = made.get(known) ?? llamaShape(size, known);
-    made.set(known, shape);
+    const shape = made.get(held) ?? sized(size, held);
+    made.set(held, shape);
     return shape;
   }
 
@@ -47,9 +53,7 @@ export function createShapeBook(settings: readonly ShapeSettings[]): ShapeBook {
     const others = served !== undefined && (served.oneBase || served.models.length === 1) ? served.models : [];
     const known = [...names, ...others].find((name) => name !== undefined && byModel.has(name));
     const held = known === undefined ? undefined : byModel.get(known);
-    const complete = held?.shape.params !== undefined || held?.shape.weightBytes !== undefined;
-    if (complete || served?.size === undefined) return held?.shape;
-    return sizedShape(served.size, held?.settings);
+    return served?.size === undefined ? held?.shape : sizedShape(served.size, held);
   }
 
   return {
@@ -64,4 +68,12 @@ export function createShapeBook(settings: readonly ShapeSettings[]): ShapeBook {
     },
     problems,
   };
+}
+
+/** The config's shape with the engine's bytes in it; where the config tells next to nothing, the engine's own shape. */
+function sized(size: ModelSize, held: Held | undefined): ModelShape {
+  const { params, weightBytes } = held?.shape ?? {};
+  if (held === undefined || (params === undefined && weightBytes === undefined))
+    return llamaShape(size, held?.settings);
+  return withEngineBytes(held.shape, size);
 }

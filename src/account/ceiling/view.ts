@@ -3,16 +3,14 @@
  * rate, and what can't be true. Plain values, made when asked. Pure but for what it reads.
  */
 import type { DecodeTimes } from '../concurrency.ts';
+import { type WindowName, windowLengths } from '../window-lengths.ts';
 import type { Hardware } from './cards.ts';
-import type { EngineEstimate, EngineEstimates } from './engine-estimate.ts';
+import { type EngineEstimate, engineEstimate, type EngineHour } from './engine-estimate.ts';
 import { type DecodeCeiling, decodeCeiling, kvBytesPerToken, peakFlops, ridge } from './formulas.ts';
 import type { ModelShape } from './model-shape.ts';
 import type { PrefillView } from './prefill-rate.ts';
 import { type CeilingProblem, engineProblems, memoryProblem, windowProblems } from './problems.ts';
 import type { Work, WorkView } from './work.ts';
-
-export const windows = { '1m': 60_000, '5m': 300_000, '60m': 3_600_000 } as const;
-export type WindowName = keyof typeof windows;
 
 export interface ModelCeiling {
   readonly model: string;
@@ -20,6 +18,8 @@ export interface ModelCeiling {
   readonly params?: number;
   readonly activeParams?: number;
   readonly weightBytes?: number;
+  /** Who says so. */
+  readonly weightBytesFrom?: ModelShape['weightBytesFrom'];
   readonly kvBytesPerToken?: number;
   /** Tokens of KV cache that fit beside the weights, at vLLM's default share of 0.9 of the memory. */
   readonly kvTokensAtMost?: number;
@@ -55,26 +55,26 @@ export interface BackendInput {
   readonly shapes: readonly { readonly model: string; readonly shape: ModelShape }[];
   readonly shapeProblems: readonly { readonly model: string; readonly message: string }[];
   readonly work: Work;
-  readonly engine: EngineEstimates;
+  readonly engine: EngineHour | undefined;
   readonly times: (windowMs: number) => DecodeTimes | undefined;
   readonly prefill: PrefillView | undefined;
 }
 
 export function backendView(input: BackendInput): BackendCeiling {
-  const { backend, nowMs, hardware, shapes, prefill } = input;
+  const { backend, nowMs, hardware, shapes, engine, prefill } = input;
   const problems: CeilingProblem[] = [];
   const estimates: Partial<Record<WindowName, EngineEstimate>> = {};
   const [first] = shapes;
   const card = cardOf(hardware, first?.shape);
   const viewed = (name: WindowName): WorkView => {
-    const windowMs = windows[name];
+    const windowMs = windowLengths[name];
     const view = input.work.view(input.times(windowMs), { nowMs, windowMs, bandwidth: hardware?.bandwidth });
-    const estimate = input.engine.view({ nowMs, windowMs }, card);
+    const estimate = engine === undefined ? undefined : engineEstimate(engine, { nowMs, windowMs }, card);
     if (estimate !== undefined) estimates[name] = estimate;
-    problems.push(...windowProblems(view, windowMs), ...engineProblems(estimate, windowMs));
     return view;
   };
   const windowed = { '1m': viewed('1m'), '5m': viewed('5m'), '60m': viewed('60m') };
+  problems.push(...windowProblems(windowed), ...engineProblems(estimates));
   for (const { model, shape } of shapes) {
     problems.push(...memoryProblem(model, shape.weightBytes, hardware?.memoryBytes));
     const fault = input.shapeProblems.find((one) => one.model === model);
@@ -107,7 +107,7 @@ function cardOf(hardware: Hardware | undefined, shape: ModelShape | undefined) {
 const kvShareOfMemory = 0.9;
 
 function modelCeiling(model: string, shape: ModelShape, hardware: Hardware | undefined): ModelCeiling {
-  const { params, activeParams, weightBytes, attention } = shape;
+  const { params, activeParams, weightBytes, weightBytesFrom, attention } = shape;
   const perToken = attention === undefined ? undefined : kvBytesPerToken(attention);
   const flops = hardware === undefined ? undefined : peakFlops(hardware, shape);
   const { bandwidth, memoryBytes } = hardware ?? {};
@@ -123,6 +123,7 @@ function modelCeiling(model: string, shape: ModelShape, hardware: Hardware | und
     ...(params === undefined ? {} : { params }),
     ...(activeParams === undefined ? {} : { activeParams }),
     ...(weightBytes === undefined ? {} : { weightBytes }),
+    ...(weightBytesFrom === undefined ? {} : { weightBytesFrom }),
     ...(perToken === undefined ? {} : { kvBytesPerToken: perToken }),
     ...(room === undefined || room < 0 ? {} : { kvTokensAtMost: room }),
     ...(flops === undefined ? {} : { peakTflops: flops / 1e12 }),

@@ -10,8 +10,9 @@ import { contextAt, outputUpTo, promptDoneMs, type OwnLife } from './own-life.ts
 const fineMs = 300_000;
 const coarseMs = 30_000;
 const keptMs = 3_600_000;
-/** Requests that end between two readings; more are counted as blind. */
+/** Requests that end between two readings, and the stamps that are kept of them; more are counted as blind. */
 const maxOpen = 4096;
+const maxOpenStampBytes = 4 * 1024 * 1024;
 /** An engine may go on with an abandoned request for so long (R09, R10). */
 const blindAfterMs = 30_000;
 
@@ -22,6 +23,8 @@ export interface EngineSeries {
   /** Oldest first. */
   points(): readonly EnginePoint[];
   latest(): EngineReading | undefined;
+  /** Nothing will be read any more, or not soon: requests no longer wait to be laid beside a reading. */
+  pause(): void;
   /** Everything that the counters were seen to rise by since the start, restarts passed over. */
   totals(): CounterDeltas;
 }
@@ -32,6 +35,7 @@ export function createEngineSeries(): EngineSeries {
   let coarse = 0;
   let last: EngineReading | undefined;
   let open: OwnLife[] = [];
+  let openStampBytes = 0;
   let blindUntilMs = -Infinity;
   const totals: { [Counter in EngineCounter]?: number } = {};
 
@@ -66,7 +70,9 @@ export function createEngineSeries(): EngineSeries {
   function trim(nowMs: number): void {
     for (let first = points[coarse]; first !== undefined && first.toMs < nowMs - fineMs; first = points[coarse]) {
       const before = points[coarse - 1];
-      if (before !== undefined && first.toMs - before.fromMs <= coarseMs) {
+      // What is unknown around a restart must not make the rest of a half-minute unknown.
+      const alike = before?.restarted === first.restarted;
+      if (before !== undefined && alike && first.toMs - before.fromMs <= coarseMs) {
         points.splice(coarse - 1, 2, mergePoints(before, first));
       } else coarse += 1;
     }
@@ -100,6 +106,7 @@ export function createEngineSeries(): EngineSeries {
       if (before.atMs < blindUntilMs) point.own.blind += 1;
       for (const life of open) lay(life, point);
       open = open.filter((life) => life.endMs > toMs);
+      openStampBytes = open.reduce((sum, { stampsMs }) => sum + (stampsMs?.byteLength ?? 0), 0);
       points.push(point);
       trim(toMs);
     },
@@ -113,8 +120,16 @@ export function createEngineSeries(): EngineSeries {
       }
       if (life.blind) blindUntilMs = Math.max(blindUntilMs, life.endMs + blindAfterMs);
       if (life.endMs <= last.atMs) return;
-      if (open.length < maxOpen) open.push(life);
-      else blindUntilMs = Math.max(blindUntilMs, life.endMs);
+      const stampBytes = life.stampsMs?.byteLength ?? 0;
+      if (open.length < maxOpen && openStampBytes + stampBytes <= maxOpenStampBytes) {
+        open.push(life);
+        openStampBytes += stampBytes;
+      } else blindUntilMs = Math.max(blindUntilMs, life.endMs);
+    },
+    pause() {
+      open = [];
+      openStampBytes = 0;
+      last = undefined;
     },
     points: () => points,
     latest: () => last,

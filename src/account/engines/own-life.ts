@@ -2,15 +2,14 @@
  * A finished request in the engine's terms: when which of its tokens came, so that they can be laid beside what the
  * engine's counters said between two readings. Pure.
  */
-import type { EndpointKind } from '../../domain/names.ts';
+import { type EndpointKind, generatingEndpoints } from '../../domain/names.ts';
 import type { RequestRecord } from '../../domain/record.ts';
 
 export interface OwnLife {
   readonly fromMs: number;
   readonly endMs: number;
   readonly firstTokenMs: number | undefined;
-  /** Prompt, cached and output tokens as the answer reported them. */
-  /** unknown, too, where the engine may count it once for each choice */
+  /** As the answer reported them; the prompt is unknown, too, where the engine may count it once for each choice. */
   readonly promptTokens: number | undefined;
   readonly cachedTokens: number | undefined;
   readonly outputTokens: number | undefined;
@@ -23,17 +22,7 @@ export interface OwnLife {
   readonly stampsMs: Float64Array | undefined;
 }
 
-const generating: ReadonlySet<EndpointKind> = new Set<EndpointKind>([
-  'chat',
-  'completions',
-  'responses',
-  'messages',
-  'native_completion',
-  'infill',
-  'ollama_chat',
-  'ollama_generate',
-  'audio',
-]);
+const generating: ReadonlySet<string> = new Set([...generatingEndpoints, 'audio' satisfies EndpointKind]);
 
 /** Prompts are computed for these without an answer token. */
 const readsPrompt: ReadonlySet<EndpointKind> = new Set<EndpointKind>(['embeddings', 'rerank']);

@@ -30,6 +30,8 @@ export interface Digest {
   readonly severalEvents?: number;
   /** Prompt and answer; where the prompt's tokens weren't told, a quarter of its bytes. */
   readonly contextTokens: number;
+  /** Prompt tokens that were computed for it; absent where nobody told. */
+  readonly computedTokens?: number;
   /** It failed while its answer was under way. */
   readonly brokeOff: boolean;
 }
@@ -45,7 +47,7 @@ const leastWaitMs = 200;
 const fastestMsPerToken = 0.4;
 
 export function digestOf(record: RequestRecord): Digest | undefined {
-  const { timeline, stamps, figures } = record;
+  const { timeline, stamps, figures, tokens } = record;
   const fromMs = timeline.sent;
   if (fromMs === undefined) return undefined;
   const atMs = stamps?.atMs;
@@ -64,8 +66,9 @@ export function digestOf(record: RequestRecord): Digest | undefined {
     stalls: record.stalls ?? [],
     waitMs,
     events: record.events,
-    contextTokens: (record.tokens.prompt?.value ?? (record.requestBytes ?? 0) / 4) + record.events,
+    contextTokens: (tokens.prompt?.value ?? (record.requestBytes ?? 0) / 4) + record.events,
     brokeOff: broken && record.events > 0,
+    ...(tokens.prompt === undefined ? {} : { computedTokens: tokens.prompt.value - (tokens.cached?.value ?? 0) }),
     ...(seen?.largest === undefined ? {} : { largestGap: seen.largest }),
     ...(seen?.usualMs === undefined ? {} : { usualGapMs: seen.usualMs }),
     ...(arrival === undefined ? {} : { arrival }),

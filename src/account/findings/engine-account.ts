@@ -1,13 +1,16 @@
 /**
  * Engines' own figures and findings as one part: takes readings and records in, looks at what they say once a second while
- * there is anything to look at, logs what begins and ends, and fills two admin pages. Knows of the fleet and the requests under way only what it is handed.
+ * there is anything to look at, logs what begins and ends, and fills two admin pages. Knows of the fleet and of the
+ * requests under way only what it is handed.
  */
 import type { EngineCounter, EngineReading, EngineScrape } from '../../domain/engine-reading.ts';
 import type { BackendView } from '../../domain/fleet.ts';
 import type { RequestRecord } from '../../domain/record.ts';
 import type { Clock, Timer } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
-import { enginesPage } from '../engines/engines-page.ts';
+import { sliceMs } from '../../platform/turns.ts';
+import type { EngineSeries } from '../engines/engine-series.ts';
+import { enginesPage, type EngineRow } from '../engines/engines-page.ts';
 import { createFindingLog } from './finding-log.ts';
 import { createFindingWatch, type BackendNow } from './finding-watch.ts';
 import { findingsPage } from './findings-page.ts';
@@ -44,14 +47,17 @@ export interface EngineAccount {
     readonly active: boolean;
     readonly count: number;
   }>;
-  enginesPage(withPoints: boolean): object;
+  /** Each backend is read when it is asked for. */
+  enginesPage(withPoints: boolean): { readonly engines: Iterable<object> };
   findingsPage(): object;
+  /** What a backend's engine told in the last hour; undefined: nothing is known of it. */
+  series(backend: string): EngineSeries | undefined;
   stop(): void;
 }
 
 export function createEngineAccount(deps: EngineAccountDeps): EngineAccount {
   const { clock, log } = deps;
-  const watch = createFindingWatch();
+  const watch = createFindingWatch(clock.nowMs());
   const tell = createFindingLog(log);
   let timer: Timer | undefined;
   let failed = false;
@@ -64,13 +70,16 @@ export function createEngineAccount(deps: EngineAccountDeps): EngineAccount {
     timer = undefined;
     try {
       const nowMs = clock.nowMs();
-      for (const event of watch.look(nowMs, nowOf(nowMs))) tell(event, nowMs);
+      const mayGoOn = () => clock.nowMs() - nowMs < sliceMs;
+      for (const event of watch.look(nowMs, nowOf(nowMs), mayGoOn)) tell(event, nowMs);
     } catch (error) {
       // A bug here must not end the looking, nor fill the log.
       if (!failed) log.error('looking for findings failed', { error: String(error) });
       failed = true;
     }
-    if (watch.pending()) arm();
+    // The streams come first; the other backends' turn is right behind.
+    if (watch.midway()) timer = clock.timer(0, look);
+    else if (watch.pending()) arm();
   }
 
   /** What is known of each backend now; the requests under way are asked for once, and only if any backend is looked at. */
@@ -90,6 +99,15 @@ export function createEngineAccount(deps: EngineAccountDeps): EngineAccount {
         oldestOwnMs: oldest.get(backend) ?? Infinity,
       };
     };
+  }
+
+  /** Each as it is when it is asked for. */
+  function* rows(): Generator<EngineRow, void> {
+    for (const { name, engine } of deps.backends()) {
+      const watched = [...watch.backends()].find(({ backend }) => backend === name);
+      const { series, traffic, noReading, failing } = watched ?? {};
+      yield { backend: name, engine, series, traffic, noReading, failing, ownRunning: deps.ownSlots(name) };
+    }
   }
 
   const engineOf = (backend: string) => deps.backends().find(({ name }) => name === backend)?.engine ?? 'openai';
@@ -112,17 +130,10 @@ export function createEngineAccount(deps: EngineAccountDeps): EngineAccount {
         yield { finding, backend, count, active: ledger.holds(finding, backend) };
     },
     enginesPage(withPoints) {
-      const watched = new Map([...watch.backends()].map((one) => [one.backend, one]));
-      const rows = deps.backends().map(({ name, engine }) => ({
-        backend: name,
-        engine,
-        series: watched.get(name)?.series,
-        noReading: watched.get(name)?.noReading,
-        ownRunning: deps.ownSlots(name),
-      }));
-      return enginesPage(rows, clock.nowMs(), withPoints);
+      return enginesPage(rows(), () => clock.nowMs(), withPoints);
     },
     findingsPage: () => findingsPage(watch.ledger, { nowMs: clock.nowMs(), wallMs: clock.wallMs() }),
+    series: watch.series,
     stop() {
       timer?.cancel();
       timer = undefined;

@@ -13,7 +13,7 @@ export function findingsPage(ledger: Ledger, clock: PageClock): object {
     active: ledger.active().map((finding) => shown(finding, clock)),
     ended: ledger.ended().map((finding) => shown(finding, clock)),
     known: findingNames,
-    metric: 'warmlane.finding.active',
+    metric: 'warmlane_finding_active',
   };
 }
 

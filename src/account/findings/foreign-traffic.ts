@@ -46,7 +46,7 @@ export function findForeignTraffic(window: Window): Sighting | undefined {
       engineTokens: round(engineTokens),
       ownTokens: round(ownTokens),
       foreignTokens: round(excess),
-      foreignShare: round(excess / engineTokens, 3),
+      foreignPercent: round((100 * excess) / engineTokens, 1),
       overMs: round(overMs),
       ...(last?.running === undefined ? {} : { runningThere: last.running, runningHere: last.ownRunning }),
     },

@@ -56,7 +56,7 @@ function sighting(window: Window, recent: readonly EnginePoint[], preemptions: n
     weight: usage + waiting + preemptions,
     says: `the KV cache is full (${round(100 * usage)} %): ${waiting} requests wait${how}${slower}`,
     evidence: {
-      kvUsage: round(usage, 3),
+      kvUsedPercent: round(100 * usage, 1),
       waiting,
       preemptions,
       ...(rate === undefined ? {} : { tokensPerSecond: round(rate, 1) }),

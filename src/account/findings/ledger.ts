@@ -17,6 +17,9 @@ interface Open {
   best: Sighting;
 }
 
+/** What people read of a sighting. */
+export type Said = Pick<Sighting, 'says' | 'evidence'>;
+
 export interface Ledger {
   /** @returns what began or ended by this */
   take(
@@ -24,6 +27,11 @@ export interface Ledger {
     sighting: Sighting | undefined,
     nowMs: number,
   ): FindingEvent | undefined;
+  /** What became known later of a finding that holds or has ended. @param change undefined: nothing did */
+  amend(
+    of: { readonly finding: FindingName; readonly backend: string },
+    change: (said: Said) => Said | undefined,
+  ): void;
   holds(finding: FindingName, backend: string): boolean;
   active(): readonly Finding[];
   /** Newest first. */
@@ -65,6 +73,15 @@ export function createLedger(): Ledger {
       ended.unshift(over);
       if (ended.length > maxEnded) ended.pop();
       return { kind: 'ended', finding: over };
+    },
+    amend({ finding, backend }, change) {
+      const held = open.get(keyOf(finding, backend));
+      const said = held === undefined ? undefined : change(held.best);
+      if (held !== undefined && said !== undefined) held.best = { weight: held.best.weight, ...said };
+      for (const [at, one] of ended.entries()) {
+        const late = one.finding === finding && one.backend === backend ? change(one) : undefined;
+        if (late !== undefined) ended[at] = { ...one, ...late };
+      }
     },
     holds: (finding, backend) => open.has(keyOf(finding, backend)),
     active: () => [...open.values()].map(shown),

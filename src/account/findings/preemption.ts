@@ -59,16 +59,17 @@ export function findPreemption(window: Window): Sighting | undefined {
       ...(worst === undefined
         ? {}
         : { victim: worst.requestId, gapMs: round(worst.gap.gapMs), gapAgoMs: round(window.nowMs - worst.gap.atMs) }),
-      ...(newest.kvUsage === undefined ? {} : { kvUsage: round(newest.kvUsage, 3) }),
+      ...(newest.kvUsage === undefined ? {} : { kvUsedPercent: round(100 * newest.kvUsage, 1) }),
     },
   };
 }
 
-/** The engine preempted somebody at that time: gaps then have that cause. */
-export function preemptedWithin(window: Window, fromMs: number, toMs: number): boolean {
-  return preempting(window).some((point) => fromMs <= point.toMs && toMs >= point.fromMs - lagMs);
+/** Whether the engine preempted somebody at that time: gaps then have that cause. @param points those that are `preempting` */
+export function preemptedWithin(points: readonly EnginePoint[], fromMs: number, toMs: number): boolean {
+  return points.some((point) => fromMs <= point.toMs && toMs >= point.fromMs - lagMs);
 }
 
-function preempting(window: Window): readonly EnginePoint[] {
+/** The readings between which the engine preempted. */
+export function preempting(window: Window): readonly EnginePoint[] {
   return lastPoints(window, longestMs).filter(({ deltas }) => (deltas.preemptions ?? 0) > 0);
 }

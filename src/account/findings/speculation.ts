@@ -33,7 +33,7 @@ export function findSpeculation(window: Window): Sighting | undefined {
       source: 'engine',
       drafts,
       ...(draftTokens > 0 ? { draftTokens, acceptedTokens: accepted } : {}),
-      ...(acceptance === undefined ? {} : { acceptance: round(acceptance, 3) }),
+      ...(acceptance === undefined ? {} : { acceptedPercent: round(100 * acceptance, 1) }),
       ...(perStep === undefined ? {} : { tokensPerStep: round(perStep, 2) }),
     },
   };

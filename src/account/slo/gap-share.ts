@@ -1,28 +1,22 @@
 /**
  * How many of a request's gaps between token events were within a limit. Pure. Gaps are of one choice each and of events,
- * not tokens; exact from the stamps, and within the sketch's 0.55 % where no stamps were kept.
+ * not tokens: exact, from the stamps.
  */
 import type { RequestRecord, TokenStamps } from '../../domain/record.ts';
-import { Sketch } from '../../platform/sketch.ts';
 
 export interface GapShare {
   readonly gaps: number;
   readonly within: number;
   readonly largestMs: number;
-  /** what the gaps beyond the limit took beyond it, all together; absent where only the sketch told */
-  readonly excessMs?: number;
+  /** what the gaps beyond the limit took beyond it, all together */
+  readonly excessMs: number;
 }
 
 /** A nanosecond: moments are sums of fractions. */
 export const toleranceMs = 1e-6;
 
 /** @param pendingMs silence after the last token of a request that was left or failed: a gap at least as long as that */
-export function gapShare(record: RequestRecord, limitMs: number, pendingMs: number | undefined): GapShare {
-  const { stamps, itl } = record;
-  if (stamps === undefined && itl !== undefined) {
-    const within = Sketch.of(itl).countUpTo(limitMs / 1000);
-    return { gaps: itl.count, within, largestMs: (itl.max ?? 0) * 1000 };
-  }
+export function gapShare({ stamps }: RequestRecord, limitMs: number, pendingMs: number | undefined): GapShare {
   const tally = { gaps: 0, within: 0, largestMs: 0, excessMs: 0 };
   const count = (gapMs: number) => {
     tally.gaps += 1;

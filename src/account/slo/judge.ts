@@ -10,6 +10,7 @@
  * - the client's own error: not judged.
  */
 import type { SloBound, SloBreach, SloVerdict } from '../../domain/assessment.ts';
+import { failedOutcomes } from '../../domain/names.ts';
 import type { RequestRecord } from '../../domain/record.ts';
 import { gapShare, toleranceMs } from './gap-share.ts';
 import { type Limits, limitsOf } from './limits.ts';
@@ -27,11 +28,11 @@ export function judge(record: RequestRecord, profile: SloProfile): SloVerdict | 
   const limits = limitsOf(profile, record);
   const readings = readAll(record, limits, profile.itlShare);
   const breaches = readings.filter((reading) => typeof reading === 'object').toSorted(byExcess);
-  if (outcome === 'ok' || outcome === 'client_abort') {
+  if (!failedOutcomes.has(outcome)) {
     if (breaches.length === 0 && outcome === 'client_abort' && readings.includes('unknown')) return undefined;
     if (readings.every((reading) => reading === 'unasked')) return undefined;
   }
-  const met = breaches.length === 0 && (outcome === 'ok' || outcome === 'client_abort');
+  const met = breaches.length === 0 && !failedOutcomes.has(outcome);
   const { benefitTokens } = smoothGoodput(record, profile);
   return { profile: profile.name, met, breaches, ...(benefitTokens === undefined ? {} : { benefitTokens }) };
 }
@@ -114,7 +115,7 @@ function pendingMs(record: RequestRecord): number | undefined {
   return record.outcome === 'ok' || lastToken === undefined ? undefined : endOf(record) - lastToken;
 }
 
-function decodePhase(record: RequestRecord, excessMs: number | undefined): 'decode' | 'stalled' {
+function decodePhase(record: RequestRecord, excessMs: number): 'decode' | 'stalled' {
   const lostMs = stalledMs(record, endOf(record));
-  return lostMs > 0 && lostMs >= (excessMs ?? 0) / 2 ? 'stalled' : 'decode';
+  return lostMs > 0 && lostMs >= excessMs / 2 ? 'stalled' : 'decode';
 }

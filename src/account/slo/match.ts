@@ -3,7 +3,7 @@
  * A name that no profile has is passed over and counted, since a label must not cost anybody an answer.
  */
 import type { Job } from '../../domain/job.ts';
-import type { EndpointKind } from '../../domain/names.ts';
+import { generatingEndpoints } from '../../domain/names.ts';
 import type { RequestRecord } from '../../domain/record.ts';
 import { noProfile, type SloProfile, type SloSettings } from './slo-settings.ts';
 
@@ -43,25 +43,14 @@ export function createSloMatcher(settings: SloSettings, aliases: Readonly<Record
     if (asked === noProfile) return nothing;
     const profile = asked === undefined ? undefined : profiles.get(asked);
     if (profile !== undefined) return { profile };
-    const found = configured(record, job?.generates ?? generating.has(record.endpoint));
+    // What was refused before it was classified: its path says whether it would have generated.
+    const found = configured(record, job?.generates ?? generatingEndpoints.has(record.endpoint));
     return {
       ...(found === undefined ? {} : { profile: found }),
       ...(asked === undefined ? {} : { unknownName: true }),
     };
   };
 }
-
-/** What was refused before it was classified: its path says whether it would have generated. */
-const generating: ReadonlySet<EndpointKind> = new Set([
-  'chat',
-  'completions',
-  'responses',
-  'messages',
-  'native_completion',
-  'infill',
-  'ollama_chat',
-  'ollama_generate',
-]);
 
 function named(
   names: Readonly<Record<string, string>>,

@@ -5,9 +5,9 @@
 import type { Assessment } from '../../domain/assessment.ts';
 import type { Job } from '../../domain/job.ts';
 import type { RequestRecord } from '../../domain/record.ts';
-import { createGoodput, type WindowMinutes } from '../goodput.ts';
+import { createGoodput } from '../goodput.ts';
 import { createRetries } from '../retries.ts';
-import { sloPage } from './goodput-view.ts';
+import { type SloQuery, sloPage } from './goodput-view.ts';
 import { judge } from './judge.ts';
 import { createSloMatcher } from './match.ts';
 import { type Count, countSlo } from './slo-counts.ts';
@@ -18,8 +18,7 @@ export interface SloAccount {
   assess(record: RequestRecord, job: Job | undefined): Pick<Assessment, 'slo' | 'retry'> | undefined;
   /** Takes an assessed record into the windows and the counters. */
   add(record: RequestRecord, nowMs: number): void;
-  /** @param minutes undefined: every window */
-  page(minutes: WindowMinutes | undefined, nowMs: number): object;
+  page(asked: SloQuery, nowMs: number): object;
   /** Targets as shares, for those profiles that configuration or a request has used. */
   targets(): Iterable<{ readonly profile: string; readonly share: number }>;
 }
@@ -32,8 +31,11 @@ export interface SloAccountDeps {
   readonly modelLabel: (model: string | undefined) => string;
 }
 
-/** Labels keep what clients make up to some dozens of models; a cell is a few hundred bytes for each slot that it is in. */
-const maxCells = 1024;
+/**
+ * Labels keep what clients make up to some dozens of models. A cell is about 100 bytes for each of the 39 slots that it is
+ * in: twice as many of them, the worst case, are 15 MB.
+ */
+const maxCells = 2048;
 /** About 150 bytes each. */
 const maxRemembered = 8192;
 
@@ -68,7 +70,7 @@ export function createSloAccount(settings: SloSettings, deps: SloAccountDeps): S
       goodput.add(record, named === undefined ? '' : model, nowMs);
       countSlo(record, { model, count });
     },
-    page: (minutes, nowMs) =>
+    page: (asked, nowMs) =>
       sloPage(
         {
           goodput,
@@ -76,7 +78,7 @@ export function createSloAccount(settings: SloSettings, deps: SloAccountDeps): S
           unknownNames: () => unknownNames,
           ...(retries === undefined ? {} : { retries }),
         },
-        minutes,
+        asked,
         nowMs,
       ),
     *targets() {

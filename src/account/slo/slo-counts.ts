@@ -12,7 +12,7 @@ export function countSlo(
   record: RequestRecord,
   { model, count }: { readonly model: string; readonly count: Count },
 ): void {
-  const { assessment, lane, backend = 'none' } = record;
+  const { assessment, lane, warmth, backend = 'none' } = record;
   const labels = { model, backend, lane };
   count('warmlane.useful_tokens', labels, usefulTokens(record));
   if (assessment === undefined) return;
@@ -23,7 +23,7 @@ export function countSlo(
     for (const reason of useless) count('warmlane.answers.useless', { ...labels, useless: reason });
   }
   if (slo === undefined) return;
-  const judged = { ...labels, profile: slo.profile };
+  const judged = { ...labels, warmth, profile: slo.profile };
   const { benefitTokens = 0 } = slo;
   count('warmlane.slo.judged', judged);
   if (benefitTokens < 0) count('warmlane.slo.harm_tokens', judged, -benefitTokens);

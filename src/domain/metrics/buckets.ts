@@ -1,7 +1,8 @@
 /**
  * Upper bounds of histograms in Prometheus text. Fine enough at both ends: an interpolated quantile lies in the bucket
- * that the exact one lies in, and from 0.1 to 10 s a bucket is no wider than a third of its value. The bounds of the shipped SLO profiles are among them (30, 40, 150, 180,
- * 200, 450 ms, 2 s), so that the share within a bound can be read exactly. Imports nothing.
+ * that the exact one lies in, and from 0.1 to 10 s a bucket is no wider than a third of its value. The bounds of the
+ * shipped SLO profiles are among them (30, 40, 150, 180, 200, 450 ms, 2 s), so that the share within one can be read off.
+ * Imports nothing.
  */
 
 /** 1 ms … 10 minutes. */

@@ -32,7 +32,12 @@ export const labelSpecs = {
   engine: { attribute: 'gen_ai.provider.name', closed, about: 'software behind the backend' },
   endpoint: { attribute: 'warmlane.endpoint', closed, about: 'what the route is for: chat, completions, …' },
   lane: { attribute: 'warmlane.lane', closed, about: 'online or batch' },
-  outcome: { attribute: 'warmlane.outcome', closed, about: 'how the request ended: ok, client_abort, timeout, …' },
+  outcome: { attribute: 'warmlane.outcome', closed, about: 'how it ended: ok, client_abort, timeout, …' },
+  reason: {
+    attribute: 'warmlane.reason',
+    closed: open,
+    about: 'what ended it, as in the record: backend_unreachable, status_500, …; not given where it ended well',
+  },
   warmth: { attribute: 'warmlane.warmth', closed, about: 'cold_start, resident, prefix_hit, replayed or unknown' },
   stream: { attribute: 'gen_ai.request.stream', closed, about: 'whether the answer streamed: true or false' },
   method: { attribute: 'http.request.method', closed, about: 'HTTP method; `_OTHER` for what HTTP does not know' },

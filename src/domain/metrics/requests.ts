@@ -47,7 +47,14 @@ export const requestMetrics = {
   'gen_ai.server.request.duration': {
     kind: 'histogram',
     unit: 's',
-    help: `${fromReceived} to last token of a stream, or to the end of an answer that was not streamed; of routes that generate or embed. ${keptIn}`,
+    help: `${fromReceived} to last byte of the answer, or to the moment it broke or was refused: every request to a route that generates, embeds or ranks, whatever its outcome.`,
+    labels: perRequest,
+    buckets: 'seconds',
+  },
+  'warmlane.time_to_last_token': {
+    kind: 'histogram',
+    unit: 's',
+    help: `${fromReceived} to last token of a stream, or to the end of an answer that was not streamed; of routes that generate, embed or rank. What /stats and reports call e2e. ${keptIn}`,
     labels: perRequest,
     buckets: 'seconds',
   },
@@ -96,14 +103,14 @@ export const requestMetrics = {
   'http.server.active_requests': {
     kind: 'gauge',
     unit: '{request}',
-    help: 'Requests under way, waiting ones included.',
+    help: 'Requests under way, waiting ones and open WebSockets included.',
     labels: ['method'],
     additive: true,
   },
   'warmlane.requests.running': {
     kind: 'gauge',
     unit: '{request}',
-    help: 'Requests under way by model, backend and phase; `none`: not known yet, or none yet.',
+    help: 'Requests under way by model, backend and phase (`tunnel`: an open WebSocket); `none`: not known yet, or none yet.',
     labels: ['model', 'backend', 'phase'],
     additive: true,
   },
@@ -123,13 +130,13 @@ export const requestMetrics = {
   'warmlane.attempts': {
     kind: 'counter',
     unit: '{attempt}',
-    help: 'Attempts on backends, by the backend of the last one and how the request ended.',
-    labels: ['backend', 'outcome'],
+    help: 'Attempts on backends, each under its own backend and how it ended, failed ones that another backend made good too. The one that brought the answer ends as its request did. A connection that was stale and the second try on a fresh one are two.',
+    labels: ['backend', 'outcome', 'reason'],
   },
   'warmlane.retries': {
     kind: 'counter',
     unit: '{attempt}',
-    help: "Attempts beyond a request's first, by the backend of the last one and how the request ended.",
+    help: "Attempts beyond a request's first, each under its own backend and how it ended.",
     labels: ['backend', 'outcome'],
   },
   'gen_ai.client.inference.usage.input_tokens': {

@@ -4,7 +4,7 @@
  */
 import type { MetricSpec } from './metric-spec.ts';
 
-const judged = ['profile', 'model', 'backend', 'lane'] as const;
+const judged = ['profile', 'model', 'backend', 'lane', 'warmth'] as const;
 
 export const sloMetrics = {
   'warmlane.slo.judged': {

@@ -1,26 +1,7 @@
 /** Registers the ceiling's figures of the last minute with the meter. Holds nothing: all is read at each collection. */
 import type { GaugeName } from '../../domain/catalogue.ts';
+import type { CeilingFigures } from '../../domain/ceiling-figures.ts';
 import type { Meter } from './meter.ts';
-
-/** The latest figures of one backend; absent ones are not known. */
-export interface CeilingFigures {
-  readonly backend: string;
-  readonly mfu?: number | undefined;
-  readonly mfuWithoutCache?: number | undefined;
-  readonly mbu?: number | undefined;
-  readonly shareOfCeiling?: number | undefined;
-  readonly flopsPerSecond?: number | undefined;
-  readonly savedFlopsPerSecond?: number | undefined;
-  readonly meanConcurrency?: number | undefined;
-  readonly decodingShare: number;
-  readonly prefillTokensPerSecond?: number | undefined;
-  readonly prefillFixedSeconds?: number | undefined;
-  readonly prefillRSquared?: number | undefined;
-  readonly outputTokenWeight?: number | undefined;
-  readonly engineMfu?: number | undefined;
-  readonly engineMbu?: number | undefined;
-  readonly problems: number;
-}
 
 const gauges = [
   ['warmlane.backend.mfu', 'mfu'],

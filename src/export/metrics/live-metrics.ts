@@ -1,8 +1,8 @@
 /** What runs and waits at this moment, and how the backends are, read when somebody collects. */
 import type { FleetSnapshot } from '../../domain/fleet.ts';
 import type { Phase } from '../../domain/names.ts';
+import { methodLabel } from '../method-label.ts';
 import type { Meter } from './meter.ts';
-import { methodLabel } from './method-label.ts';
 import { type ModelLabels, noLabel } from './model-labels.ts';
 
 export interface RunningRequest {

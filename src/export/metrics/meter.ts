@@ -36,7 +36,7 @@ export interface CollectedMetric {
 }
 
 export interface Meter {
-  /** Adds to a counter. @param n not negative, 1 unless given */
+  /** Adds to a counter. @param n not negative, 1 unless given; 0 makes the series known. What is no such number adds nothing. */
   count<Name extends CounterName>(name: Name, labels: LabelsOf<Name>, n?: number): void;
   /** Adds one value, or the same value `times` over, to a histogram, in the metric's unit. */
   observe<Name extends HistogramName>(name: Name, labels: LabelsOf<Name>, value: number, times?: number): void;
@@ -49,11 +49,15 @@ export interface Meter {
   /** The series itself, for hot paths: it is the same one for as long as the meter lives. */
   counter<Name extends CounterName>(name: Name, labels: LabelsOf<Name>): Counter;
   histogram<Name extends HistogramName>(name: Name, labels: LabelsOf<Name>): Sketch;
+  /** What must be worked out before a collection, and takes too long to be done within it. */
+  before(prepare: () => Promise<void>): void;
+  /** To be awaited right before `collect`. Never rejects: what fails is counted, and `collect` shows what there is. */
+  ready(): Promise<void>;
   /** Everything that has a value, in the catalogue's order. A reader that throws loses its metric this once and is counted. */
   collect(): readonly CollectedMetric[];
   /** How often a label set had to become `other` for want of room. */
   readonly overflows: number;
-  /** How often a reader threw. */
+  /** How often a reader or a preparation threw. */
   readonly failures: number;
 }
 
@@ -67,6 +71,7 @@ export function createMeter({ maxSeries }: MeterSettings): Meter {
   const histograms = new Map<MetricName, SeriesTable<Sketch>>();
   const readers = new Map<MetricName, Readers>();
   let overflows = 0;
+  const preparations: (() => Promise<void>)[] = [];
   let failures = 0;
   const overflowed = () => void (overflows += 1);
 
@@ -107,7 +112,7 @@ export function createMeter({ maxSeries }: MeterSettings): Meter {
 
   return {
     count(name, labels, n = 1) {
-      if (n > 0) counterAt(name, labels).value += n;
+      if (n >= 0 && Number.isFinite(n)) counterAt(name, labels).value += n;
     },
     observe: (name, labels, value, times) => histogramAt(name, labels).add(value, times),
     join: (name, labels, data) => histogramAt(name, labels).join(data),
@@ -115,6 +120,16 @@ export function createMeter({ maxSeries }: MeterSettings): Meter {
     counterFrom: addReader,
     counter: counterAt,
     histogram: histogramAt,
+    before: (prepare) => void preparations.push(prepare),
+    async ready() {
+      for (const prepare of preparations) {
+        try {
+          await prepare();
+        } catch {
+          failures += 1;
+        }
+      }
+    },
     collect: () =>
       metricNames
         .map((name) => ({ name, spec: catalogue[name], points: pointsOf(name) }))

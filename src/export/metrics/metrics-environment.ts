@@ -3,13 +3,7 @@
  * Reads no file and loads no library.
  * Source: https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/ and .../protocol/exporter/
  */
-import {
-  createReader,
-  type Environment,
-  type OtlpTarget,
-  readResource,
-  readTarget,
-} from '../trace/otlp-environment.ts';
+import { createReader, type Environment, type OtlpTarget, readResource, readTarget } from '../otlp/otlp-environment.ts';
 
 export interface MetricsEnvironment {
   /** Metrics are wanted by OTLP: an endpoint or the exporter is named. */

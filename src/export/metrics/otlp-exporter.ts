@@ -4,8 +4,8 @@
  */
 import type { OTLPMetricExporter as HttpExporter } from '@opentelemetry/exporter-metrics-otlp-http';
 import type { PushMetricExporter } from '@opentelemetry/sdk-metrics';
-import { createAgent } from '../trace/exporter.ts';
-import type { OtlpTarget } from '../trace/otlp-environment.ts';
+import { createAgent } from '../otlp/agent.ts';
+import type { OtlpTarget } from '../otlp/otlp-environment.ts';
 
 export interface MetricsExporter {
   readonly exporter: PushMetricExporter;

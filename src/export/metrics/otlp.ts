@@ -3,10 +3,12 @@
  * exporter that is down, slow or throwing costs a count and a log line; the sums go on, and the next export carries them.
  */
 import type { ExportResultCode } from '@opentelemetry/core';
-import type { PushMetricExporter } from '@opentelemetry/sdk-metrics';
+import type { MetricData, PushMetricExporter } from '@opentelemetry/sdk-metrics';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
-import { createSpanSource } from '../trace/resource.ts';
+import { createFailureLog } from '../otlp/failure-log.ts';
+import type { OtlpTarget } from '../otlp/otlp-environment.ts';
+import { createTelemetrySource } from '../otlp/telemetry-source.ts';
 import type { Meter } from './meter.ts';
 import type { MetricsEnvironment } from './metrics-environment.ts';
 import { metricDataOf } from './otlp-data.ts';
@@ -21,7 +23,7 @@ export interface OtlpMetrics {
 }
 
 export interface OtlpMetricsDeps {
-  readonly meter: Pick<Meter, 'collect'>;
+  readonly meter: Pick<Meter, 'ready' | 'collect'>;
   readonly clock: Clock;
   readonly log: Log;
   readonly version: string;
@@ -34,7 +36,17 @@ export interface OtlpMetricsDeps {
 
 /** Leaves room within the two seconds that a stop may take. */
 const flushMs = 1500;
-const repeatMs = 60_000;
+/** Of one request: encoding them takes a few milliseconds, in which no stream goes on. Further ones go in the next. */
+const maxBatchPoints = 500;
+const words = {
+  failed: 'metrics could not be exported; the next export carries the sums again',
+  again: 'metrics are exported again',
+  hint: {
+    // What a collector without a metrics pipeline answers: 404, or over gRPC 12.
+    where: /not found|unimplemented|unknown service/i,
+    text: 'if it takes traces only: OTEL_METRICS_EXPORTER=none',
+  },
+};
 
 export async function startOtlpMetrics(environment: MetricsEnvironment, deps: OtlpMetricsDeps): Promise<OtlpMetrics> {
   const { meter, clock, log } = deps;
@@ -48,10 +60,15 @@ export async function startOtlpMetrics(environment: MetricsEnvironment, deps: Ot
     import('@opentelemetry/api'),
     import('@opentelemetry/core'),
     import('@opentelemetry/sdk-metrics'),
-    createSpanSource(environment.resource, deps.version),
-    deps.exporter ?? loadMetricsExporter(environment.otlp, (sentence) => log.warn(sentence)),
+    createTelemetrySource(environment.resource, deps.version),
+    deps.exporter ?? loadMetricsExporter(targetOf(environment), (sentence) => log.warn(sentence)),
   ]);
-  const outcome = createOutcomeLog({ clock, log });
+  const failureLog = createFailureLog(words, { clock, log });
+  let failures = 0;
+  const note = (error: unknown) => {
+    if (error !== undefined) failures += 1;
+    failureLog.note(1, error);
+  };
   const settings = {
     types: {
       point: DataPointType,
@@ -61,19 +78,24 @@ export async function startOtlpMetrics(environment: MetricsEnvironment, deps: Ot
     startTime: hrTime(deps.startMs),
     scheme: deps.secure ? ('https' as const) : ('http' as const),
   };
+  const round = { failed: false };
   const reader = new PeriodicExportingMetricReader({
-    exporter: counted(exporter, outcome.note, ExportResultCode),
+    exporter: counted(exporter, { note, codes: ExportResultCode, round }),
+    maxExportBatchSize: maxBatchPoints,
     exportIntervalMillis: environment.intervalMs,
     exportTimeoutMillis: environment.timeoutMs,
   });
   reader.setMetricProducer({
-    collect() {
+    async collect() {
+      round.failed = false;
+      await meter.ready();
       const endTime = hrTime(clock.wallMs());
-      const metrics = meter.collect().map((metric) => metricDataOf(metric, endTime, settings));
-      return Promise.resolve({
+      const metrics: MetricData[] = [];
+      for (const metric of meter.collect()) metrics.push(await metricDataOf(metric, endTime, settings));
+      return {
         resourceMetrics: { resource: source.resource, scopeMetrics: [{ scope: source.scope, metrics }] },
         errors: [],
-      });
+      };
     },
   });
   return {
@@ -82,60 +104,58 @@ export async function startOtlpMetrics(environment: MetricsEnvironment, deps: Ot
       try {
         await reader.shutdown({ timeoutMillis: flushMs });
       } catch (error) {
-        outcome.note(error);
+        note(error);
       } finally {
         abort();
       }
     },
     get failures() {
-      return outcome.failures;
+      return failures;
     },
   };
 }
 
-/** What the reader tells of a failed export, it tells the library's own log; here it is counted. */
+/** The library tries again until its own time is over: that must end before the export is given up here. */
+function targetOf({ otlp, timeoutMs }: MetricsEnvironment): OtlpTarget {
+  return { ...otlp, timeoutMs: Math.min(otlp.timeoutMs, timeoutMs) };
+}
+
+/**
+ * What the reader tells of a failed export, it tells the library's own log; here it is counted, once for all requests of
+ * one export: where one did not arrive, the others are not tried.
+ */
 function counted(
   exporter: PushMetricExporter,
-  note: (error: unknown) => void,
-  codes: typeof ExportResultCode,
+  {
+    note,
+    codes,
+    round,
+  }: {
+    readonly note: (error: unknown) => void;
+    readonly codes: typeof ExportResultCode;
+    readonly round: { failed: boolean };
+  },
 ): PushMetricExporter {
+  function fail(error: unknown): void {
+    round.failed = true;
+    note(error);
+  }
   return {
     export(metrics, done) {
+      if (round.failed) return done({ code: codes.FAILED });
       try {
         exporter.export(metrics, (result) => {
-          note(result.code === codes.SUCCESS ? undefined : (result.error ?? new Error('export failed')));
+          if (result.code === codes.SUCCESS) note(undefined);
+          else fail(result.error ?? new Error('export failed'));
           done(result);
         });
       } catch (error) {
-        note(error);
+        fail(error);
         done({ code: codes.FAILED });
       }
     },
     forceFlush: () => exporter.forceFlush(),
     shutdown: () => exporter.shutdown(),
-  };
-}
-
-/** The first failure of a row, one line a minute while it lasts, and its end. */
-function createOutcomeLog({ clock, log }: { readonly clock: Clock; readonly log: Log }) {
-  let toldMs: number | undefined;
-  let failures = 0;
-  return {
-    get failures() {
-      return failures;
-    },
-    note(error: unknown): void {
-      if (error === undefined) {
-        if (toldMs !== undefined) log.info('metrics are exported again', { failures });
-        toldMs = undefined;
-        return;
-      }
-      failures += 1;
-      if (toldMs !== undefined && clock.nowMs() - toldMs < repeatMs) return;
-      toldMs = clock.nowMs();
-      const text = error instanceof Error ? error.message || error.name : 'no error given';
-      log.warn('metrics could not be exported; the next export carries the sums again', { error: text.slice(0, 300) });
-    },
   };
 }
 

@@ -31,7 +31,7 @@ export async function loadPrometheusText(resource: Readonly<Record<string, strin
     import('@opentelemetry/sdk-metrics'),
     import('@opentelemetry/resources'),
   ]);
-  const target = resourceFromAttributes(resource);
+  const target = resourceFromAttributes(labelsOf(resource));
   const whole = new PrometheusSerializer(undefined, false, undefined, false, true);
   const part = new PrometheusSerializer(undefined, false, undefined, true, true);
   const never: [number, number] = [0, 0];
@@ -72,6 +72,19 @@ export async function loadPrometheusText(resource: Readonly<Record<string, strin
     }
     return text;
   };
+}
+
+/**
+ * Attribute names as labels may be: the serializer lets begin one with a digit and two become the same, and Prometheus then
+ * refuses the whole scrape. The first of a name stays.
+ */
+function labelsOf(resource: Readonly<Record<string, string>>): Record<string, string> {
+  const labels = new Map<string, string>();
+  for (const [name, value] of Object.entries(resource)) {
+    const label = name.replace(/[^A-Za-z0-9_]+|_{2,}/g, '_').replace(/^(?=\d)/, '_');
+    if (!labels.has(label)) labels.set(label, value);
+  }
+  return Object.fromEntries(labels);
 }
 
 function linesPerPoint({ kind, buckets }: MetricSpec): number {

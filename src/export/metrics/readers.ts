@@ -1,6 +1,10 @@
 /**
  * Values that are kept elsewhere and read at each collection. A gauge shows what is read now; an additive one also shows
  * 0 where it showed something before, so that it falls on the very label that it rose on (C189). A counter never falls.
+ *
+ * A counter that was read lower than before has begun anew at 0, and all that it shows has come since: what is read here
+ * are warmlane's own sums, and they live as long as what keeps them. Engines' counters are another matter: what lies behind
+ * one that fell nobody knows, so `account/engines` leaves it out and hands on a sum of its own.
  */
 import type { LabelName, MetricSpec } from '../../domain/metrics/metric-spec.ts';
 import { createSeriesTable, type LabelValues } from './series.ts';

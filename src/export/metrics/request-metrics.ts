@@ -3,10 +3,10 @@
  * up together and kept, so that a record costs one walk through a few small maps and some additions.
  */
 import type { RequestRecord } from '../../domain/record.ts';
+import { methodLabel } from '../method-label.ts';
 import type { RecordSink } from '../sinks.ts';
 import { createLabelTree } from './label-tree.ts';
 import type { Meter } from './meter.ts';
-import { methodLabel } from './method-label.ts';
 import { type ModelLabels, noLabel } from './model-labels.ts';
 import { HttpSeries, RequestSeries } from './request-series.ts';
 

@@ -3,6 +3,7 @@
  * Figures come in milliseconds and are booked in seconds; what a record doesn't have is not booked.
  */
 import type { CounterName, HistogramName } from '../../domain/catalogue.ts';
+import { generatingEndpoints } from '../../domain/names.ts';
 import type { Figures, RequestRecord } from '../../domain/record.ts';
 import type { Sketch } from '../../platform/sketch.ts';
 import type { Counter, Meter } from './meter.ts';
@@ -18,7 +19,8 @@ export class RequestSeries {
   readonly #ttfa = slot<Sketch>();
   readonly #itl = slot<Sketch>();
   readonly #tpot = slot<Sketch>();
-  readonly #e2e = slot<Sketch>();
+  readonly #duration = slot<Sketch>();
+  readonly #lastToken = slot<Sketch>();
   readonly #queue = slot<Sketch>();
   readonly #engineQueue = slot<Sketch>();
   readonly #connect = slot<Sketch>();
@@ -55,15 +57,28 @@ export class RequestSeries {
     this.#time(this.#engineQueue, 'warmlane.engine_queue.duration', figures.engineQueueMs);
     this.#time(this.#connect, 'warmlane.connect.duration', figures.connectMs);
     this.#time(this.#overhead, 'warmlane.overhead.duration', figures.overheadMs);
-    if (record.method === 'POST' && modelled.has(record.endpoint))
-      this.#time(this.#e2e, 'gen_ai.server.request.duration', figures.e2eMs);
+    if (record.method === 'POST' && modelled.has(record.endpoint)) {
+      this.#time(this.#duration, 'gen_ai.server.request.duration', figures.durationMs);
+      this.#time(this.#lastToken, 'warmlane.time_to_last_token', figures.e2eMs);
+    }
     if (record.itl !== undefined) this.#sketch(this.#itl, 'warmlane.inter_token_latency').join(record.itl);
     this.#addPrefill(figures);
     this.#addTokens(record);
-    this.#count(this.#attempts, 'warmlane.attempts', record.attempts);
-    this.#count(this.#retries, 'warmlane.retries', record.attempts - 1);
+    this.#addAttempts(record);
     this.#count(this.#received, 'warmlane.io', record.requestBytes, 'receive');
     this.#count(this.#sent, 'warmlane.io', record.responseBytes, 'transmit');
+  }
+
+  /** The failed ones under what ended each; the last one, unless it is among them, under the request's own end. */
+  #addAttempts({ attempts, failedAttempts = [], outcome, reason }: RequestRecord): void {
+    for (const [index, failed] of failedAttempts.entries()) {
+      this.#meter.count('warmlane.attempts', failed);
+      if (index > 0) this.#meter.count('warmlane.retries', { backend: failed.backend, outcome: failed.outcome });
+    }
+    const others = attempts - failedAttempts.length;
+    if (outcome === 'ok' || reason === undefined) this.#count(this.#attempts, 'warmlane.attempts', others);
+    else if (others > 0) this.#meter.count('warmlane.attempts', { ...this.#labels, reason }, others);
+    this.#count(this.#retries, 'warmlane.retries', failedAttempts.length === 0 ? attempts - 1 : others);
   }
 
   #addPrefill({ prefillMs, prefillKind }: Figures): void {
@@ -78,8 +93,11 @@ export class RequestSeries {
     this.#count(this.#prompt, 'gen_ai.client.inference.usage.input_tokens', prompt?.value);
     this.#count(this.#output, 'gen_ai.client.inference.usage.output_tokens', output?.value);
     this.#count(this.#reasoning, 'gen_ai.client.inference.usage.reasoning.output_tokens', reasoning?.value);
-    this.#count(this.#cached, 'gen_ai.client.inference.usage.cache_read.input_tokens', cached?.value);
-    if (cached !== undefined) this.#count(this.#cacheable, 'warmlane.tokens.cacheable', prompt?.value);
+    // Both or neither: their ratio is the hit rate.
+    if (cached !== undefined && prompt !== undefined) {
+      this.#count(this.#cached, 'gen_ai.client.inference.usage.cache_read.input_tokens', cached.value);
+      this.#count(this.#cacheable, 'warmlane.tokens.cacheable', prompt.value);
+    }
     if (output?.source === 'events_estimate') this.#count(this.#estimated, 'warmlane.tokens.estimated', output.value);
     if (prompt !== undefined)
       this.#sketch(this.#promptSize, 'gen_ai.client.inference.operation.input_tokens').add(prompt.value);
@@ -97,26 +115,14 @@ export class RequestSeries {
 
   #count(kept: Slot<Counter>, name: CounterName, n: number | undefined, direction?: string): void {
     // A zero that was reported is shown as one: absent would mean that nobody told.
-    if (n === undefined || n < 0) return;
+    if (n === undefined || !(n >= 0)) return;
     kept.kept ??= this.#meter.counter(name, direction === undefined ? this.#labels : { ...this.#labels, direction });
     kept.kept.value += n;
   }
 }
 
 /** Routes whose answers come out of a model. */
-const modelled: ReadonlySet<string> = new Set([
-  'chat',
-  'completions',
-  'responses',
-  'messages',
-  'embeddings',
-  'rerank',
-  'audio',
-  'native_completion',
-  'infill',
-  'ollama_chat',
-  'ollama_generate',
-]);
+const modelled: ReadonlySet<string> = new Set([...generatingEndpoints, 'embeddings', 'rerank', 'audio']);
 
 export class HttpSeries {
   readonly #duration: Sketch;

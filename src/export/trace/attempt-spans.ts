@@ -3,10 +3,14 @@
  * `prefill` and `decode`. The engine's own spans hang below the CLIENT span whose id it was given.
  */
 import type { TimedEvent } from '@opentelemetry/sdk-trace-base';
+import type { Outcome } from '../../domain/names.ts';
 import type { RequestRecord } from '../../domain/record.ts';
 import type { AttemptRecord } from '../../domain/trace.ts';
-import { endOf, errorType, faultOf, methodOf } from './server-span.ts';
-import { millis, put, seconds, type SpanMaker, type SpanParts, type Writable } from './span.ts';
+import { methodLabel } from '../method-label.ts';
+import { clientErrorType } from '../otlp/conventions.ts';
+import { thousandth } from '../rounding.ts';
+import { endOf, faultOf } from './server-span.ts';
+import { put, seconds, type SpanMaker, type SpanParts, type Writable } from './span.ts';
 import { putTokenArrays, tokenEvents } from './token-stamps.ts';
 import type { TokenForm } from './trace-settings.ts';
 
@@ -25,8 +29,8 @@ export function queueSpan(record: RequestRecord): SpanParts | undefined {
   const attributes: Writable = { 'warmlane.lane': record.lane };
   put(attributes, 'warmlane.route.reason', record.attemptLog?.[0]?.routeReason);
   const refused = admitted === undefined && record.outcome === 'rejected';
-  const fault = refused ? record.reason : undefined;
-  put(attributes, 'error.type', fault);
+  const fault = refused ? (record.reason ?? record.outcome) : undefined;
+  put(attributes, 'error.type', refused ? record.outcome : undefined);
   return {
     name: 'queue',
     kind: 'internal',
@@ -47,7 +51,7 @@ export interface AttemptView {
 }
 
 export function attemptSpan(record: RequestRecord, attempt: AttemptRecord, view: AttemptView): SpanParts {
-  const method = methodOf(record);
+  const method = methodLabel(record.method);
   const fault = attemptFault(record, attempt, view.last);
   const attributes: Writable = { 'http.request.method': method };
   put(attributes, 'http.request.method_original', method === record.method ? undefined : record.method);
@@ -59,7 +63,7 @@ export function attemptSpan(record: RequestRecord, attempt: AttemptRecord, view:
   put(attributes, 'url.template', view.route);
   put(attributes, 'http.response.status_code', attempt.status);
   if (view.resent > 0) attributes['http.request.resend_count'] = view.resent;
-  put(attributes, 'error.type', fault);
+  put(attributes, 'error.type', fault === undefined ? undefined : clientErrorType(outcomeOf(record, attempt, view)));
   attributes['network.protocol.version'] = '1.1';
   attributes['warmlane.backend'] = attempt.backend;
   attributes['warmlane.engine'] = attempt.engine;
@@ -84,13 +88,17 @@ function since(fromMs: number, toMs: number | undefined): number | undefined {
   return toMs === undefined ? undefined : seconds(Math.max(0, toMs - fromMs));
 }
 
+/** Where nobody told: the last one ended as its request did, the others failed. */
+function outcomeOf({ outcome }: RequestRecord, attempt: AttemptRecord, { last }: AttemptView): Outcome {
+  return attempt.outcome ?? (last ? outcome : 'upstream_error');
+}
+
 /** 4xx and 5xx are errors of a CLIENT span; that the caller went away is none (HTTP conventions). */
 function attemptFault(record: RequestRecord, { status, reason }: AttemptRecord, last: boolean): string | undefined {
   if (last && record.outcome === 'client_abort') return undefined;
-  if (status !== undefined && status >= 400) return String(status);
-  if (reason === undefined) return undefined;
+  if (status !== undefined && status >= 400) return reason ?? String(status);
   // Of an answer that came whole only the request as a whole can tell whether it was one.
-  return last && record.outcome === 'ok' ? undefined : errorType(reason);
+  return last && record.outcome === 'ok' ? undefined : reason;
 }
 
 /** Sent → first token, of a streamed answer. */
@@ -126,7 +134,7 @@ export function decodeSpan(
   put(attributes, 'warmlane.tokens.output', tokens.output?.value);
   put(attributes, 'warmlane.tpot', seconds(figures.tpotMs));
   put(attributes, 'warmlane.itl.max', seconds(figures.maxItlMs));
-  put(attributes, 'warmlane.decode.concurrency', millis(assessment?.decodeConcurrency));
+  put(attributes, 'warmlane.decode.concurrency', thousandth(assessment?.decodeConcurrency));
   if (form !== 'off' && stamped < record.events) attributes['warmlane.token.unstamped'] = record.events - stamped;
   if (form === 'arrays' && stamps !== undefined) putTokenArrays(attributes, stamps, firstToken);
   const events = form === 'events' && stamps !== undefined ? tokenEvents(stamps, 0, tokensIn(stamped, 0), maker) : [];

@@ -2,13 +2,12 @@
  * The official exporter for what the environment asks for, loaded only now: nothing of OpenTelemetry is in memory while
  * tracing is off. Over HTTP its connections are ours, so that an export can be let go of.
  */
-import { readFileSync } from 'node:fs';
-import { Agent as HttpAgent } from 'node:http';
-import { Agent as HttpsAgent } from 'node:https';
 import type { OTLPTraceExporter as ProtoExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace-base';
-import type { OtlpTarget, TraceEnvironment } from './otlp-environment.ts';
+import { createAgent } from '../otlp/agent.ts';
+import type { OtlpTarget } from '../otlp/otlp-environment.ts';
 import type { TraceExporter } from './span-queue.ts';
+import type { TraceEnvironment } from './trace-environment.ts';
 
 /** @param onProblem told of a PEM file that can't be read; the standard has it left out then */
 export async function loadExporter(
@@ -60,29 +59,6 @@ async function loadGrpc(target: OtlpTarget): Promise<TraceExporter> {
   });
   // A call has a deadline of its own, and nothing else can end it.
   return wrapped(exporter, () => {});
-}
-
-export function createAgent(target: OtlpTarget, onProblem: (sentence: string) => void): HttpAgent | HttpsAgent {
-  const pooled = { keepAlive: true, maxSockets: 2, maxFreeSockets: 1 };
-  if (!target.url.startsWith('https:')) return new HttpAgent(pooled);
-  const pem = (name: string, file: string | undefined) => {
-    if (file === undefined) return undefined;
-    try {
-      return readFileSync(file);
-    } catch {
-      onProblem(`OTEL_EXPORTER_OTLP_${name}: the file ${file} can't be read`);
-      return undefined;
-    }
-  };
-  const ca = pem('CERTIFICATE', target.caFile);
-  const cert = pem('CLIENT_CERTIFICATE', target.certFile);
-  const key = pem('CLIENT_KEY', target.keyFile);
-  return new HttpsAgent({
-    ...pooled,
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-  });
 }
 
 async function wrapped(exporter: SpanExporter, abort: () => void): Promise<TraceExporter> {

@@ -3,22 +3,10 @@
  * beside them. They stand on one span only, the SERVER span: it covers all attempts and the whole stream, as the
  * conventions ask of an inference span, and tools that add up tokens over spans must not find them twice.
  */
-import type { EndpointKind, Outcome } from '../../domain/names.ts';
+import type { Outcome } from '../../domain/names.ts';
 import type { RequestRecord } from '../../domain/record.ts';
+import { operationNames } from '../otlp/conventions.ts';
 import { put, seconds, type Writable } from './span.ts';
-
-/** What a call of each kind of endpoint is to the conventions; absent: no call of a model. */
-export const operationNames: Readonly<Record<string, string>> = {
-  chat: 'chat',
-  responses: 'chat',
-  messages: 'chat',
-  ollama_chat: 'chat',
-  completions: 'text_completion',
-  native_completion: 'text_completion',
-  infill: 'text_completion',
-  ollama_generate: 'text_completion',
-  embeddings: 'embeddings',
-} satisfies Partial<Record<EndpointKind, string>>;
 
 /** Undefined: the request is no call of a model. What is asked of a kept response by GET or DELETE is none. */
 export function operationOf({ endpoint, method }: RequestRecord): string | undefined {
@@ -43,6 +31,9 @@ export function putGenAi(attributes: Writable, record: RequestRecord, isoTime: (
   put(attributes, 'gen_ai.operation.name', operation);
   put(attributes, 'gen_ai.provider.name', record.engine);
   put(attributes, 'gen_ai.request.model', record.model);
+  put(attributes, 'gen_ai.request.max_tokens', record.maxOutputTokens);
+  put(attributes, 'gen_ai.request.choice.count', record.choices);
+  put(attributes, 'gen_ai.response.id', record.responseId);
   put(attributes, 'gen_ai.response.model', record.responseModel);
   if (operation !== 'embeddings') put(attributes, 'gen_ai.request.stream', record.streamed);
   if (finishReasons.length > 0) put(attributes, 'gen_ai.response.finish_reasons', [...finishReasons]);

@@ -69,11 +69,12 @@ const bytesPerToken = { arrays: 8, events: 20, off: 0 } as const;
 /** More for an event that has attributes. */
 const markedTokenBytes = 34;
 const arrayItemBytes = 8;
-/** One stamp in memory. */
+/** One stamp in memory, and one bucket of the record's gaps. */
 const heldPerToken = 8;
+const heldPerBucket = 8;
 
 export function sizeOf(record: RequestRecord, form: TokenForm): TraceSize {
-  const { stamps, attemptLog = [], stalls } = record;
+  const { stamps, attemptLog = [], stalls, itl } = record;
   const tokens = stamps?.atMs.length ?? 0;
   const decodes = record.streamed && record.timeline.firstToken !== undefined;
   const spans =
@@ -86,6 +87,8 @@ export function sizeOf(record: RequestRecord, form: TokenForm): TraceSize {
     2 * record.path.length +
     (record.model?.length ?? 0) +
     (record.responseModel?.length ?? 0) +
+    (record.responseId?.length ?? 0) +
+    (record.host?.length ?? 0) +
     (record.trace?.state?.length ?? 0) * spans;
   const perMark = form === 'events' ? markedTokenBytes : form === 'arrays' ? arrayItemBytes : 0;
   const marks = markedCount(stamps?.coalesced) + (stamps?.tokens?.length ?? 0) + (stamps?.choice?.length ?? 0);
@@ -96,7 +99,10 @@ export function sizeOf(record: RequestRecord, form: TokenForm): TraceSize {
     (stalls?.length ?? 0) * 220 +
     // A text of n UTF-16 units has up to 3n bytes.
     3 * texts +
-    Math.max(tokens * heldPerToken, tokens * bytesPerToken[form] + marks * perMark);
+    Math.max(
+      tokens * heldPerToken + (itl?.counts.length ?? 0) * heldPerBucket,
+      tokens * bytesPerToken[form] + marks * perMark,
+    );
   return { spans, bytes };
 }
 

@@ -2,7 +2,7 @@
  * Which traces are exported: the head decision, which also goes upstream as the flag, and the second look at the end of a
  * request, which keeps what was slow, failed or aborted. Pure.
  */
-import type { Outcome } from '../../domain/names.ts';
+import { failedOutcomes } from '../../domain/names.ts';
 import type { RequestRecord } from '../../domain/record.ts';
 import type { KeepReason } from './trace-settings.ts';
 
@@ -27,19 +27,10 @@ export function isSampled(
   return Number.parseInt(traceId.slice(18), 16) >= (1 - ratio) * 2 ** 56;
 }
 
-const failures: ReadonlySet<Outcome> = new Set([
-  'upstream_error',
-  'upstream_truncated',
-  'timeout',
-  'rejected',
-  'shutdown',
-  'proxy_error',
-]);
-
 /** Why a finished request is exported; undefined: it isn't. */
 export function keptBecause(record: RequestRecord, keep: readonly KeepReason[]): 'head' | KeepReason | undefined {
   if (record.trace?.sampled === true) return 'head';
-  if (keep.includes('failed') && failures.has(record.outcome)) return 'failed';
+  if (keep.includes('failed') && failedOutcomes.has(record.outcome)) return 'failed';
   if (keep.includes('aborted') && record.outcome === 'client_abort') return 'aborted';
   if (keep.includes('slow') && record.assessment?.slo?.met === false) return 'slow';
   return undefined;

@@ -2,10 +2,12 @@
  * The SERVER span of a request: what its client saw, with everything that is known of it. One per record, ended at the
  * answer's last byte. HTTP attributes by the stable HTTP conventions, `warmlane.*` for what they have no word for.
  */
-import type { Outcome } from '../../domain/names.ts';
 import type { RequestRecord } from '../../domain/record.ts';
+import { methodLabel } from '../method-label.ts';
+import { serverErrorType } from '../otlp/conventions.ts';
+import { thousandth } from '../rounding.ts';
 import { putGenAi } from './gen-ai.ts';
-import { millis, put, seconds, type SpanMaker, type SpanParts, type Writable } from './span.ts';
+import { put, seconds, type SpanMaker, type SpanParts, type Writable } from './span.ts';
 
 export interface ServerSpanView {
   readonly route: string | undefined;
@@ -15,27 +17,9 @@ export interface ServerSpanView {
   readonly kept: string;
 }
 
-/** All others are said to be `_OTHER`, lest a client invents span names (HTTP conventions). */
-const knownMethods: ReadonlySet<string> = new Set([
-  'GET',
-  'HEAD',
-  'POST',
-  'PUT',
-  'DELETE',
-  'CONNECT',
-  'OPTIONS',
-  'TRACE',
-  'PATCH',
-  'QUERY',
-]);
-
-export function methodOf({ method }: RequestRecord): string {
-  return knownMethods.has(method) ? method : '_OTHER';
-}
-
 export function serverSpan(record: RequestRecord, view: ServerSpanView, maker: SpanMaker): SpanParts {
   const { trace } = record;
-  const method = methodOf(record);
+  const method = methodLabel(record.method);
   const fault = faultOf(record);
   const attributes: Writable = {
     'http.request.method': method,
@@ -44,10 +28,11 @@ export function serverSpan(record: RequestRecord, view: ServerSpanView, maker: S
   };
   put(attributes, 'http.request.method_original', method === record.method ? undefined : record.method);
   put(attributes, 'http.route', view.route);
+  putServer(attributes, record.host, view.scheme);
   put(attributes, 'http.response.status_code', record.status);
   put(attributes, 'http.request.body.size', record.requestBytes);
   put(attributes, 'http.response.body.size', record.responseBytes);
-  put(attributes, 'error.type', fault);
+  put(attributes, 'error.type', serverErrorType(record.outcome, record.status));
   putGenAi(attributes, record, (atMs) => isoTime(maker.time(atMs)));
   putOwn(attributes, record);
   putFigures(attributes, record);
@@ -73,22 +58,21 @@ export function endOf({ timeline, figures, attemptLog }: RequestRecord): number 
   return Math.max(end, attemptLog?.at(-1)?.endMs ?? end);
 }
 
-const faults: ReadonlySet<Outcome> = new Set(['upstream_error', 'upstream_truncated', 'timeout', 'shutdown']);
-
-/**
- * Error status: 5xx, an answer that broke, our own bug. Not a 4xx, which is the client's affair, nor a client that left
- * (HTTP conventions). @returns the `error.type`, or undefined when nothing is wrong
- */
+/** Error status wherever there is an `error.type`. @returns what happened in one word; undefined when nothing is wrong */
 export function faultOf({ outcome, status, reason }: RequestRecord): string | undefined {
-  const isClients = status !== undefined && status >= 400 && status < 500;
-  const isFault = outcome === 'proxy_error' || (faults.has(outcome) && !isClients);
-  if (!isFault && (status === undefined || status < 500 || outcome === 'client_abort')) return undefined;
-  return errorType(reason ?? (status === undefined ? outcome : String(status)));
+  const type = serverErrorType(outcome, status);
+  return type === undefined ? undefined : (reason ?? type);
 }
 
-/** A backend's own status stands as the number that the conventions want. */
-export function errorType(reason: string): string {
-  return reason.startsWith('status_') ? reason.slice('status_'.length) : reason;
+const authority = /^(?:\[([0-9a-f:.]+)\]|([\w.-]+))(?::(\d{1,5}))?$/i;
+
+/** By the name under which the client asked; what can't be one is left out. */
+function putServer(attributes: Writable, host: string | undefined, scheme: string): void {
+  const [, address6, name, port] = authority.exec(host ?? '') ?? [];
+  const address = address6 ?? name;
+  if (address === undefined) return;
+  attributes['server.address'] = address.toLowerCase();
+  attributes['server.port'] = port === undefined ? (scheme === 'https' ? 443 : 80) : Number(port);
 }
 
 function isoTime([whole, nanos]: readonly [number, number]): string {
@@ -133,8 +117,8 @@ function putFigures(attributes: Writable, { figures }: RequestRecord): void {
   put(attributes, 'warmlane.prefill.kind', figures.prefillKind);
   put(attributes, 'warmlane.engine_queue', seconds(figures.engineQueueMs));
   put(attributes, 'warmlane.overhead', seconds(figures.overheadMs));
-  put(attributes, 'warmlane.overhead.per_event_us', millis(figures.overheadPerEventMicros));
-  put(attributes, 'warmlane.decode.tokens_per_second', millis(figures.decodeTokensPerSecond));
+  put(attributes, 'warmlane.overhead.per_event_us', thousandth(figures.overheadPerEventMicros));
+  put(attributes, 'warmlane.decode.tokens_per_second', thousandth(figures.decodeTokensPerSecond));
 }
 
 function putAssessment(attributes: Writable, { assessment }: RequestRecord): void {
@@ -153,5 +137,5 @@ function putAssessment(attributes: Writable, { assessment }: RequestRecord): voi
   }
   if (useless !== undefined && useless.length > 0) attributes['warmlane.useless'] = [...useless];
   put(attributes, 'warmlane.retry', retry);
-  put(attributes, 'warmlane.decode.concurrency', millis(decodeConcurrency));
+  put(attributes, 'warmlane.decode.concurrency', thousandth(decodeConcurrency));
 }

@@ -55,6 +55,21 @@ export interface SpanQueueDeps {
   readonly onExport: (spans: number, error: unknown) => void;
 }
 
+/** A trace on its way out. */
+interface Parting {
+  readonly trace: QueuedTrace;
+  readonly next: Iterator<ReadableSpan[], void>;
+  /** Spans that were made so far: how each of them fared is counted with its export. */
+  made: number;
+  /** There are no more. */
+  over: boolean;
+}
+
+/** Spans that will not be made any more; at least none, since how many a trace has is an estimate. */
+function leftOf({ trace, made }: Parting): number {
+  return Math.max(0, trace.spans - made);
+}
+
 export function createSpanQueue(settings: SpanQueueSettings, deps: SpanQueueDeps): SpanQueue {
   const { clock, exporter } = deps;
   const queue: QueuedTrace[] = [];
@@ -111,11 +126,16 @@ export function createSpanQueue(settings: SpanQueueSettings, deps: SpanQueueDeps
 
   async function sendBatch(batch: readonly QueuedTrace[]): Promise<void> {
     underway = batch.length;
-    const parts = batch.map((trace) => ({ trace, next: trace.parts() }));
+    const parts = batch.map((trace): Parting => ({ trace, next: trace.parts(), made: 0, over: false }));
     await send(parts.flatMap(makeNext));
     for (const each of parts) {
       // The later parts of a very long answer, one after the other.
-      for (let spans = makeNext(each); spans.length > 0 && !closed; spans = makeNext(each)) await send(spans);
+      while (!closed) {
+        const spans = makeNext(each);
+        if (spans.length === 0) break;
+        await send(spans);
+      }
+      if (!each.over) dropped.shutdown += leftOf(each);
     }
     underway = 0;
     for (const { spans, bytes } of batch) {
@@ -125,12 +145,18 @@ export function createSpanQueue(settings: SpanQueueSettings, deps: SpanQueueDeps
   }
 
   /** One trace whose spans can't be made must not cost the others theirs. @returns none when there are no more */
-  function makeNext({ trace, next }: { readonly trace: QueuedTrace; readonly next: Iterator<ReadableSpan[], void> }) {
+  function makeNext(parting: Parting): ReadableSpan[] {
     try {
-      return next.next().value ?? [];
+      const step = parting.next.next();
+      parting.over = step.done === true;
+      const spans = step.value ?? [];
+      parting.made += spans.length;
+      return spans;
     } catch (error) {
-      dropped.export_failed += trace.spans;
-      deps.onExport(trace.spans, error);
+      const lost = leftOf(parting);
+      parting.over = true;
+      dropped.export_failed += lost;
+      deps.onExport(lost, error);
       return [];
     }
   }

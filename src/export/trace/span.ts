@@ -11,18 +11,15 @@ import type {
   SpanStatusCode,
   TraceState,
 } from '@opentelemetry/api';
-import type { InstrumentationScope } from '@opentelemetry/core';
-import type { Resource } from '@opentelemetry/resources';
 import type { ReadableSpan, TimedEvent } from '@opentelemetry/sdk-trace-base';
 import type { TraceIds } from '../../domain/trace.ts';
 import { randomSpanId } from '../../platform/trace-context.ts';
+import type { TelemetrySource } from '../otlp/telemetry-source.ts';
 
 export type Writable = Record<string, AttributeValue>;
 
 /** What all spans of one process share. */
-export interface SpanSource {
-  readonly resource: Resource;
-  readonly scope: InstrumentationScope;
+export interface SpanSource extends TelemetrySource {
   /** The library's own values: it is loaded only while tracing is on. */
   readonly kinds: Readonly<Record<SpanWord, SpanKind>>;
   readonly statuses: { readonly unset: SpanStatusCode; readonly error: SpanStatusCode };
@@ -129,11 +126,6 @@ function stateOf(text: string): TraceState {
 /** Sets what is known: absent is not zero. */
 export function put(attributes: Writable, key: string, value: AttributeValue | undefined): void {
   if (value !== undefined) attributes[key] = value;
-}
-
-/** Milliseconds to the microsecond. */
-export function millis(value: number | undefined): number | undefined {
-  return value === undefined ? undefined : Math.round(value * 1000) / 1000;
 }
 
 /** Seconds to the microsecond. */

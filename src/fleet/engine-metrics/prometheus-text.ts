@@ -41,10 +41,10 @@ export function readSamples(text: string, wanted: ReadonlySet<string>): Samples 
     const end = newline < 0 || newline > length ? length : newline;
     const nameEnd = endOfName(text, at, end);
     const name = text.slice(at, nameEnd);
-    // A last line without its end may have lost digits.
+    // A last line without its end may have lost digits: of an answer that just stopped nobody knows.
     if (nameEnd > at && wanted.has(name)) {
       if (samples.length >= maxSamples) return { samples, malformed, cut: true };
-      const lost = end === length && text.length > length;
+      const lost = newline < 0 || newline > length;
       const sample = lost || end - at > maxLineLength ? undefined : readRest(name, text.slice(nameEnd, end));
       if (sample === undefined) malformed += 1;
       else samples.push(sample);

@@ -10,6 +10,9 @@ import { readSamples, type Sample } from './prometheus-text.ts';
 /** Labels that tell apart the ranks of one computation (SGLang). */
 const rankLabels: ReadonlySet<string> = new Set(['tp_rank', 'pp_rank', 'moe_ep_rank', 'pid']);
 
+/** FLOPs of many years are less. Larger ones are no counts: their sums would end as infinite, and rises as no numbers. */
+const largestValue = 1e30;
+
 const wanted: ReadonlyMap<Engine, ReadonlySet<string>> = new Map(
   [...metricNames].map(([engine, names]) => [engine, allNames(names)]),
 );
@@ -56,7 +59,7 @@ function valuesOf(byName: ReadonlyMap<string, readonly Sample[]>, source: Metric
     const groups = new Map<string, number>();
     for (const { labels, value } of byName.get(name) ?? []) {
       if (only !== undefined && labels.get(only[0]) !== only[1]) continue;
-      if (!Number.isFinite(value) || value < 0) continue;
+      if (!(value >= 0 && value <= largestValue)) continue;
       const key = labels.size === 0 ? '' : groupOf(labels);
       groups.set(key, Math.max(value, groups.get(key) ?? 0));
     }

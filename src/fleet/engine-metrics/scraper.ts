@@ -62,9 +62,12 @@ export function createEngineScraper(settings: ScraperSettings): EngineScraper {
       used = ownSlots() > 0;
       askedMs = nowMs;
       const answer = await ask('/metrics');
-      // One that didn't answer in time, or failed within, is asked again next time.
-      if (isFailure(answer) || (answer.status >= 500 && answer.status !== 501)) return undefined;
-      if (answer.status !== 200) return none('closed');
+      // One that failed or came late is asked again next time.
+      if (isFailure(answer))
+        return { kind: 'failed', why: answer.detail === '' ? answer.failure : answer.detail, atMs: nowMs };
+      const { status } = answer;
+      if (status >= 500 && status !== 501) return { kind: 'failed', why: `status ${status}`, atMs: nowMs };
+      if (status !== 200) return none('closed');
       const reading = readEngineMetrics(engine, answer.body, nowMs);
       if (reading === undefined) return none('unreadable');
       given = undefined;

@@ -100,10 +100,21 @@ export function objectAt(json: JsonObject, key: string): JsonObject | undefined 
   return isObject(value) ? value : undefined;
 }
 
-/** A count: a finite number that isn't negative. */
+/** No request has so many of anything: larger numbers are a fault of the engine, and would spoil every sum for good. */
+const mostCounted = 1e9;
+/** In ns 11 days. */
+const longestDuration = 1e15;
+
+/** A count: a whole number that isn't negative. What can't be one counts as not told. */
 export function countAt(json: JsonObject | undefined, key: string): number | undefined {
   const value = json?.[key];
-  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : undefined;
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= mostCounted ? value : undefined;
+}
+
+/** A duration in whatever unit: a number that isn't negative. */
+export function durationAt(json: JsonObject | undefined, key: string): number | undefined {
+  const value = json?.[key];
+  return typeof value === 'number' && value >= 0 && value <= longestDuration ? value : undefined;
 }
 
 export function textAt(json: JsonObject, key: string): string | undefined {

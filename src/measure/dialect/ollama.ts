@@ -6,6 +6,7 @@ import { EventFlag } from '../../domain/tap.ts';
 import {
   compact,
   countAt,
+  durationAt,
   objectAt,
   textAt,
   type DeltaKind,
@@ -41,7 +42,7 @@ export function readOllamaCounts(json: JsonObject): Usage {
 }
 
 export function readOllamaTimes(json: JsonObject): EngineTimes | undefined {
-  const prefillNs = countAt(json, 'prompt_eval_duration');
+  const prefillNs = durationAt(json, 'prompt_eval_duration');
   return prefillNs === undefined ? undefined : { prefillMs: prefillNs / nsPerMs };
 }
 

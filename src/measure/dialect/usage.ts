@@ -2,7 +2,16 @@
  * Counts as the engines spell them: usage of OpenAI, Responses and Anthropic, llama-server's timings, vLLM's metrics.
  * Pure. A number that isn't there, or isn't a count, stays absent.
  */
-import { compact, countAt, objectAt, type EngineTimes, type JsonObject, type Timings, type Usage } from './facts.ts';
+import {
+  compact,
+  countAt,
+  durationAt,
+  objectAt,
+  type EngineTimes,
+  type JsonObject,
+  type Timings,
+  type Usage,
+} from './facts.ts';
 
 /**
  * Reads a `usage` object of any dialect. Anthropic's `input_tokens` leaves out what came from or went into the cache, so
@@ -32,14 +41,14 @@ export function readTimings(json: JsonObject): Timings {
     cached: countAt(json, 'cache_n'),
     promptNew: countAt(json, 'prompt_n'),
     predicted: countAt(json, 'predicted_n'),
-    promptMs: countAt(json, 'prompt_ms'),
+    promptMs: durationAt(json, 'prompt_ms'),
   });
 }
 
 /** vLLM with `--enable-per-request-metrics`: its time to first token counts from scheduling, so it is the prefill. */
 export function readEngineTimes(json: JsonObject): EngineTimes {
   return compact<EngineTimes>({
-    queueMs: countAt(json, 'queue_time_ms'),
-    prefillMs: countAt(json, 'time_to_first_token_ms'),
+    queueMs: durationAt(json, 'queue_time_ms'),
+    prefillMs: durationAt(json, 'time_to_first_token_ms'),
   });
 }

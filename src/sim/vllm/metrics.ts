@@ -54,7 +54,8 @@ export function createVllmMetrics(settings: VllmMetricsSettings): VllmMetrics {
   const histograms = new Map<HistogramName, Histogram>(
     names.map((name) => [name, createHistogram(histogramTable[name][1])]),
   );
-  const observe = (name: HistogramName, value: number) => histograms.get(name)?.observe(value);
+  // A step that makes up for a lag begins before what arrived meanwhile; a sum that fell would look like a restart.
+  const observe = (name: HistogramName, value: number) => histograms.get(name)?.observe(Math.max(0, value));
   let rejections = 0;
   return {
     token: (index, gapMs) =>

@@ -34,6 +34,14 @@ models:
     expect(shapes).toEqual([{ model: 'm', configJson: { model_type: 'llama' } }]);
   });
 
+  it('take no device for a config.json, which may never end', () => {
+    const text = 'models: { shapes: [{ model: m, configFile: /dev/zero }, { model: n, configFile: / }] }';
+    expect(problemsOf(text)).toEqual([
+      'w.yaml:1:44 models.shapes[0].configFile: this is no regular file',
+      'w.yaml:1:81 models.shapes[1].configFile: this is a folder; name the config.json in it',
+    ]);
+  });
+
   it('say what is wrong, all of it, with its place', () => {
     const text = `backends:
   - url: http://127.0.0.1:8000

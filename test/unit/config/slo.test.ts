@@ -53,6 +53,7 @@ slo:
   });
 
   it.each([
+    ['slo: { profiles: { mine: { ttft: 5 } } }', /slo\.profiles\.mine\.ttft: unknown key; did you mean "ttftMs"\?/],
     ['slo: { default: chta }', /slo\.default: there is no profile "chta"; there are chat, reading/],
     ['slo: { routes: { /x: nope } }', /slo\.routes.*there is no profile "nope"/],
     ['slo: { routes: { chats: chat } }', /must be a path that begins with a slash, or one of chat, completions/],
@@ -66,6 +67,21 @@ slo:
     ['slo: { checks: { maxTextBytes: 5 } }', /must be a whole number of bytes from 1024/],
   ])('%s is a problem', (text, problem) => {
     expect(problemsOf(text).join('\n')).toMatch(problem);
+  });
+
+  it('tells of a profile that isn’t there beside what else is wrong with the section, not after it', () => {
+    const wrong =
+      'slo: { default: chatt, models: { m: nope }, checks: { usable: 7 }, profiles: { mine: { ttftMs: x } } }';
+    const told = problemsOf(wrong).join('\n');
+    for (const problem of [
+      /slo\.default: there is no profile "chatt"/,
+      /slo\.models\.m: /,
+      /checks\.usable: /,
+      /mine\.ttftMs: /,
+    ])
+      expect(told).toMatch(problem);
+    expect(told).toContain('mlperf-server, mine');
+    expect(problemsOf('slo: 7')).toHaveLength(1);
   });
 
   it('takes a shipped profile’s bound for an addition’s', () => {

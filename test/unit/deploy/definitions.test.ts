@@ -12,11 +12,13 @@ const read = (path: string): string => readFileSync(new URL(path, root), 'utf8')
 const page = read('deploy/definitions.md');
 const section = page.slice(page.indexOf('\n## The log line and the record\n'), page.indexOf('\n## Choices\n'));
 
-/** The quoted words of a union type, or the names of an interface, as the source has them. */
+/** The quoted words of a union type or of the list that it is of, or the names of an interface, as the source has them. */
 function words(path: string, name: string): readonly string[] {
   const source = read(path).replace(/\/\*\*[\s\S]*?\*\//g, '');
   const type = new RegExp(`export type ${name} =([^;]*);`).exec(source)?.[1];
-  if (type !== undefined) return [...type.matchAll(/'([^']+)'/g)].map(([, word = '']) => word);
+  const list = /^\s*\(typeof (\w+)\)\[number\]$/.exec(type ?? '')?.[1];
+  const spelt = list === undefined ? type : new RegExp(`export const ${list} = \\[([^\\]]*)\\]`).exec(source)?.[1];
+  if (spelt !== undefined) return [...spelt.matchAll(/'([^']+)'/g)].map(([, word = '']) => word);
   const body = new RegExp(`export interface ${name} \\{\\n([\\s\\S]*?)\\n\\}`).exec(source)?.[1] ?? '';
   return [...body.matchAll(/^ {2}(?:readonly )?(\w+)\??:/gm)].map(([, word = '']) => word);
 }

@@ -2,7 +2,10 @@
  * What can be told of deploy/ with Node alone: paths, ports, health checks and stop times that must agree with each other
  * and with the program. `deploy/check.sh` runs the tools that read these files.
  */
-import { existsSync, readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { parse, parseDocument } from 'yaml';
 import { describe, expect, it } from 'vitest';
 
@@ -18,11 +21,30 @@ const manifest = JSON.parse(text('package.json')) as {
   readonly bin: { readonly warmlane: string };
   readonly engines: { readonly node: string };
   readonly files: readonly string[];
+  readonly scripts: { readonly build: string };
 };
 const defaults = loadConfig({ env: {}, flags: {} });
 if (!defaults.ok) throw new Error('the defaults are wrong');
 const { http } = defaults.config;
 const known: ReadonlySet<string> = new Set(Object.values(variables));
+
+describe('package.json', () => {
+  it('builds a program that a clone can run by its name: npm makes it executable only where it installs it', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'warmlane-test-'));
+    try {
+      const program = join(folder, manifest.bin.warmlane);
+      mkdirSync(dirname(program));
+      writeFileSync(program, '');
+      chmodSync(program, 0o644);
+      const [, afterwards = ''] = manifest.scripts.build.split(' && ');
+      expect(afterwards).toMatch(/^node -e /);
+      expect(spawnSync(afterwards, { cwd: folder, shell: true }).status).toBe(0);
+      expect(statSync(program).mode & 0o777).toBe(0o755);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+});
 
 describe('Dockerfile', () => {
   const file = text('deploy/Dockerfile');

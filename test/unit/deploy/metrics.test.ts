@@ -32,8 +32,8 @@ function table(): string {
     '| --- | --- | --- |',
     ...labels,
     '',
-    'Over OTLP follow from them: `gen_ai.operation.name` (from `endpoint`, on `gen_ai.*` metrics), `error.type` (from',
-    '`outcome`, where it is neither ok nor client_abort), `url.scheme` (on `http.server.*`).',
+    'Over OTLP follow from them: `gen_ai.operation.name` (from `endpoint`, on `gen_ai.*` metrics), `error.type` (the',
+    '`outcome` where it is a failure, see above), `url.scheme` (on `http.server.*`).',
     '',
     '| bounds | in Prometheus text |',
     '| --- | --- |',
@@ -63,5 +63,28 @@ describe('deploy/metrics.md', () => {
     for (const [, label = ''] of examples.matchAll(/([a-z]+)!?="/g))
       expect(['le', ...Object.keys(labelSpecs)]).toContain(label);
     for (const [, bound] of examples.matchAll(/le="([^"]*)"/g)) expect(bucketBounds.seconds).toContain(Number(bound));
+  });
+});
+
+describe('deploy/slo.md', () => {
+  const page = readFileSync(new URL('../../../deploy/slo.md', import.meta.url), 'utf8');
+  const examples = /```promql\n([\s\S]*?)```/.exec(page)?.[1]?.replace(/^#.*$/gm, '') ?? '';
+
+  it('sums and filters in its examples only by labels that the metric has', () => {
+    const labelsOf = new Map<string, readonly string[]>(
+      metricNames.map((name) => [prometheusName(name), catalogue[name].labels]),
+    );
+    const sums = [
+      ...examples.matchAll(/(?:(?:sum|max)(?: by \(([^)]*)\))? )?\((?:rate\()?(warmlane_\w+)(?:\{(\w+)!?=)?/g),
+    ];
+    // Each metric in them is read in this way.
+    expect(sums.length).toBe(examples.match(/warmlane_\w+/g)?.length);
+    for (const [, by = '', name = '', filter] of sums) {
+      const labels = labelsOf.get(name);
+      expect(labels, name).toBeDefined();
+      for (const label of [...by.split(', '), filter ?? ''].filter((word) => word !== ''))
+        expect(labels).toContain(label);
+    }
+    expect(sums.filter(([, by = '']) => by.includes('warmth'))).toHaveLength(2);
   });
 });

@@ -59,13 +59,29 @@ describe('the log line of a request', () => {
     expect(render(recordWith({ phase: 'streaming' }))).not.toContain('phase=');
   });
 
-  it('R20 tells the longest stall and whose prompt it was', () => {
+  it('R20 tells the longest stall and whose prompt it was, and what all stalls took where there were several', () => {
     const stalls = [
       { atMs: 1, durationMs: 1500.5, requestId: 'other', promptTokens: 908 },
       { atMs: 2, durationMs: 60, requestId: 'third' },
     ];
-    expect(render(recordWith({ stalls }))).toContain('stallMs=1500.5 stalledBy=other stalledByTokens=908');
+    expect(render(recordWith({ stalls }))).toContain(
+      'stallMs=1500.5 stalledBy=other stalledByTokens=908 stalledMs=1560.5',
+    );
+    expect(render(recordWith({ stalls: stalls.slice(0, 1) }))).not.toContain('stalledMs');
     expect(render(recordWith())).not.toContain('stall');
+  });
+
+  it('has the moments that its figures don’t tell: of admission, and of the head where no first token was', () => {
+    const record = recordWith();
+    const timeline = { received: 990, receivedLast: 1000, queued: 995, admitted: 998.5, head: 1040.25 };
+    expect(logFields({ ...record, timeline })).toMatchObject({ admittedMs: -1.5 });
+    expect(logFields({ ...record, timeline }).headMs).toBeUndefined();
+    const { ttftMs: _none, ...figures } = record.figures;
+    expect(logFields({ ...record, timeline, figures }).headMs).toBe(40.25);
+  });
+
+  it('has the streams that decoded beside it as the concurrency table counts them', () => {
+    expect(logFields(recordWith({ assessment: { decodeConcurrency: 2.499 } })).decodeConcurrency).toBe(2.499);
   });
 
   it('has the time to the first answer only where it is another than to the first token', () => {

@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { createAdminApp } from '../../../src/http/admin-app.ts';
+import type { AdminPage } from '../../../src/http/admin-page.ts';
 import { sampleBackend } from '../../support/sample.ts';
 import { sampleRecord } from '../../support/sample-record.ts';
 
 function admin(over: Partial<Parameters<typeof createAdminApp>[0]> = {}) {
   const app = createAdminApp({
-    pipeline: { running: () => [] },
+    running: () => [],
     fleet: () => ({ atMs: 5, backends: [sampleBackend('a', { healthSinceMs: 100 })] }),
-    load: () => ({ jobs: 0, slots: 0 }),
+    load: () => ({ jobs: 1, slots: 2, lastUsed: 9 }),
     waiting: () => 0,
     records: () => [],
     pages: [],
@@ -24,6 +25,7 @@ describe('the admin pages', () => {
     const { backends } = (await (await admin()('/backends')).json()) as { backends: Record<string, unknown>[] };
     expect(backends[0]).toMatchObject({ name: 'a', healthAgeMs: 250.123 });
     expect(backends[0]).not.toHaveProperty('healthSinceMs');
+    expect(backends[0]?.['load']).toEqual({ jobs: 1, slots: 2 });
   });
 
   it('end with a newline', async () => {
@@ -55,6 +57,28 @@ describe('the admin pages', () => {
     }
     expect((await admin()('/healthz', { method: 'HEAD' })).status).toBe(200);
     expect((await admin()('/nowhere', { method: 'POST' })).status).toBe(404);
+  });
+
+  it('refuse query parameters that they don’t know, and those given twice, with what is allowed', async () => {
+    const page = (path: string, params: readonly string[] | undefined) =>
+      ({ path, about: '', params, answer: () => ({ kind: 'json', value: {} }) }) satisfies AdminPage;
+    const ask = admin({ pages: [page('/none', []), page('/two', ['a', 'b']), page('/any', undefined)] });
+    const asked = async (path: string) => {
+      const answer = await ask(path);
+      return [answer.status, ((await answer.json()) as { error?: object }).error];
+    };
+    for (const path of ['/two?a=1&b=2', '/none', '/any?x=1', '/records?limit=1', '/healthz?x=1'])
+      expect(await asked(path), path).toEqual([200, undefined]);
+    expect(await asked('/none?x=1')).toEqual([400, { param: 'x', message: 'unknown parameter; there are none here' }]);
+    const unknown = (param: string, allowed: string) => ({
+      param,
+      message: `unknown parameter; allowed are ${allowed}`,
+    });
+    expect(await asked('/two?A=1')).toEqual([400, unknown('A', 'a, b')]);
+    expect(await asked('/two?a=1&a=2')).toEqual([400, { param: 'a', message: 'a may be given once' }]);
+    expect(await asked('/records?limt=1')).toEqual([400, unknown('limt', 'limit')]);
+    expect((await asked('/running?x=1'))[0]).toBe(400);
+    expect((await asked('/backends?x=1'))[0]).toBe(400);
   });
 
   it('are not for a Host that a page made resolve to loopback', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { adminJson, recordJson, recordsJson, streamOf } from '../../../src/http/admin-json.ts';
+import { adminJson, longJson, recordJson, recordsJson, streamOf } from '../../../src/http/admin-json.ts';
 import { sampleRecord } from '../../support/sample-record.ts';
 
 const textOf = (pieces: AsyncGenerator<string, void>) => new Response(streamOf(pieces)).text();
@@ -26,6 +26,38 @@ function stampsOf(count: number) {
   };
 }
 
+describe('long lists as JSON', () => {
+  it('are what they would be in one go, lists that are made as they are written too', async () => {
+    const value = {
+      about: 'a "b"',
+      none: undefined,
+      empty: [],
+      engines: (function* () {
+        yield { name: 'a', points: [{ atMs: 1.23456 }, { atMs: 2 }], left: undefined };
+        yield {};
+        yield { nested: { list: [1, [2.00004]] } };
+      })(),
+      flat: [1, 'x', null, undefined],
+    };
+    expect(await textOf(longJson(value))).toBe(
+      '{"about":"a \\"b\\"","empty":[],"engines":[{"name":"a","points":[{"atMs":1.235},{"atMs":2}]},{},' +
+        '{"nested":{"list":[1,[2]]}}],"flat":[1,"x",null,null]}\n',
+    );
+    expect(await textOf(longJson({}))).toBe('{}\n');
+  });
+
+  it('leave the event loop free while items are made and written', async () => {
+    function* slow() {
+      for (let at = 0; at < 20; at += 1) {
+        const untilMs = performance.now() + 1.5;
+        while (performance.now() < untilMs);
+        yield { at };
+      }
+    }
+    expect(await turnsDuring(() => textOf(longJson({ items: slow() })))).toBeGreaterThan(15);
+  });
+});
+
 describe('records as JSON', () => {
   it('are whole, with their stamps as arrays and numbers to the microsecond', async () => {
     for (const count of [0, 1, 4096, 4097, 10_000]) {
@@ -40,6 +72,13 @@ describe('records as JSON', () => {
         coalesced: [...stamps.coalesced],
       });
     }
+  });
+
+  it('say of the one distribution in seconds that it is, and lose nothing of it', async () => {
+    const itl = { count: 2, sum: 0.00012345, min: 0.00002345, max: 0.0001, zeros: 0, first: -985, counts: [1, 1] };
+    const shown = JSON.parse(await textOf(recordJson(sampleRecord({ itl })))) as Record<string, unknown>;
+    expect(shown).toMatchObject({ itlSeconds: itl });
+    expect(shown).not.toHaveProperty('itl');
   });
 
   it('are a list, which may be empty', async () => {

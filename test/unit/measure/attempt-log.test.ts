@@ -11,13 +11,13 @@ describe('the attempts of a traced request', () => {
     const observer = createObserver(measureSettings, { head, wallMs: 1, trace });
     const first = observer.attempt({ backend: 'a', engine: 'vllm', reason: 'least_load', atMs: 1001 });
     observer.mark('connected', 1002);
-    observer.attemptEnd({ atMs: 1003, reason: 'backend_closed_early' });
+    observer.attemptEnd({ atMs: 1003, outcome: 'upstream_error', reason: 'backend_closed_early' });
     const second = observer.attempt({ backend: 'b', engine: 'vllm', reason: 'last_resort', atMs: 1004 });
     observer.mark('connected', 1005);
     observer.mark('sent', 1006);
     observer.mark('head', 1007);
     observer.mark('end', 1009);
-    observer.attemptEnd({ atMs: 1010, status: 200 });
+    observer.attemptEnd({ atMs: 1010, status: 200, outcome: 'ok' });
     const record = observer.finish({ outcome: 'ok', spokenBy: 'backend', status: 200, atMs: 1011 });
     const [a, b] = record.attemptLog ?? [];
     expect(record.attemptLog).toHaveLength(2);
@@ -29,6 +29,7 @@ describe('the attempts of a traced request', () => {
       startMs: 1001,
       connectedMs: 1002,
       endMs: 1003,
+      outcome: 'upstream_error',
       reason: 'backend_closed_early',
     });
     expect(b).toEqual({
@@ -42,6 +43,7 @@ describe('the attempts of a traced request', () => {
       headMs: 1007,
       endMs: 1009,
       status: 200,
+      outcome: 'ok',
     });
     expect([first, second]).toEqual([
       { traceparent: `00-${trace.traceId}-${a?.spanId}-01`, tracestate: 'v=1' },
@@ -71,5 +73,49 @@ describe('the attempts of a traced request', () => {
     expect(record).not.toHaveProperty('attemptLog');
     expect(record).not.toHaveProperty('trace');
     expect(record.routeReason).toBe('least_load');
+  });
+});
+
+describe('the failed attempts of a request, traced or not', () => {
+  const failed = { outcome: 'upstream_error', reason: 'backend_unreachable' } as const;
+  const observe = (headers: Readonly<Record<string, string>> = {}) =>
+    createObserver(measureSettings, { head: { ...head, header: (name) => headers[name] }, wallMs: 1 });
+
+  it('are kept with their backend and what ended them; the one that answered is not among them', () => {
+    const observer = observe();
+    observer.attempt({ backend: 'a', engine: 'vllm', atMs: 1001 });
+    observer.attemptEnd({ atMs: 1002, ...failed });
+    observer.attempt({ backend: 'b', engine: 'vllm', atMs: 1003 });
+    // Nobody says how this one ended; that another follows says enough.
+    observer.attempt({ backend: 'c', engine: 'vllm', atMs: 1004 });
+    observer.attemptEnd({ atMs: 1005, status: 200, outcome: 'ok' });
+    const record = observer.finish({ outcome: 'ok', spokenBy: 'backend', status: 200, atMs: 1006 });
+    expect(record).toMatchObject({ backend: 'c', attempts: 3 });
+    expect(record.failedAttempts).toEqual([
+      { backend: 'a', ...failed },
+      { backend: 'b', outcome: 'upstream_error' },
+    ]);
+    expect(record).not.toHaveProperty('attemptLog');
+    expect(record).not.toHaveProperty('host');
+  });
+
+  it('are all there where the request waited for another place in vain', () => {
+    const observer = observe();
+    observer.attempt({ backend: 'a', engine: 'vllm', atMs: 1001 });
+    observer.attemptEnd({ atMs: 1002, ...failed });
+    const record = observer.finish({ outcome: 'rejected', spokenBy: 'warmlane', reason: 'queue_timeout', atMs: 1009 });
+    expect(record.failedAttempts).toEqual([{ backend: 'a', ...failed }]);
+  });
+
+  it.each([
+    ['answered', { outcome: 'ok' }],
+    ['failed, as the request did', failed],
+    ['ended by its client', { outcome: 'client_abort', reason: 'client_left' }],
+  ] as const)('are none where the only one was %s: the record says it all', (_, end) => {
+    const observer = observe();
+    observer.attempt({ backend: 'a', engine: 'vllm', atMs: 1001 });
+    observer.attemptEnd({ atMs: 1002, ...end });
+    const record = observer.finish({ spokenBy: 'backend', atMs: 1009, ...end });
+    expect(record).not.toHaveProperty('failedAttempts');
   });
 });

@@ -233,6 +233,23 @@ describe('counts', () => {
     expect(record.warmth).toBe('unknown');
   });
 
+  it.each(['1e308', '1e400', '1.5', '-1', '9007199254740993', '"7"'])(
+    'a number that can be no count is none, so that it spoils no sum: %s',
+    (number) => {
+      const told = `data: {"choices":[],"usage":{"prompt_tokens":${number},"completion_tokens":${number}}}\n\n`;
+      const record = observe({}, [[10, text('a') + finish('stop') + told + done]]);
+      expect(record.tokens).toEqual({ output: { value: 1, source: 'events_estimate' } });
+    },
+  );
+
+  it('more cached tokens than the prompt has are not known to be any', () => {
+    const told = usage(10, 1, { prompt_tokens_details: { cached_tokens: 11 } });
+    const record = observe({ engine: 'vllm' }, [[10, text('a') + finish('stop') + told + done]]);
+    expect(record.tokens.prompt?.value).toBe(10);
+    expect(record.tokens.cached).toBeUndefined();
+    expect(record.warmth).toBe('unknown');
+  });
+
   it('zeros that Ollama fills in are no counts', () => {
     const zero = { usage: { prompt_tokens: 0, completion_tokens: 0 } };
     const each = () => sse({ choices: [{ index: 0, text: 'x' }], ...zero });

@@ -43,6 +43,7 @@ describe('the number of tunnels', () => {
     const observer: TunnelObserver = {
       classified() {},
       attempt() {},
+      attemptEnd() {},
       mark() {},
       responseBytes() {},
       finish: (ending) => void endings.push(ending),

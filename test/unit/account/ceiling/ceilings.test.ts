@@ -3,7 +3,9 @@ import { describe, expect, it } from 'vitest';
 import { createCeilingAccount } from '../../../../src/account/ceiling/ceiling-account.ts';
 import { createCeilings } from '../../../../src/account/ceiling/ceilings.ts';
 import type { CeilingSettings, HardwareSettings } from '../../../../src/account/ceiling/settings.ts';
+import { createEngineSeries, type EngineSeries } from '../../../../src/account/engines/engine-series.ts';
 import { createDecodeWatch, type DecodeWatch } from '../../../../src/account/concurrency.ts';
+import type { EngineReading } from '../../../../src/domain/engine-reading.ts';
 import { sampleBackend } from '../../../support/sample.ts';
 import { type DecodedStream, decodedRecord } from '../decoded-record.ts';
 
@@ -21,13 +23,14 @@ function settingsOf(hardware: HardwareSettings | undefined = { gpu: 'l40s' }): C
   return { hardware: [{ backend: 'b', hardware }], shapes: [shape] };
 }
 
-function world(settings: CeilingSettings = settingsOf()) {
+function world(settings: CeilingSettings = settingsOf(), engine?: EngineSeries) {
   const decodes = createDecodeWatch(0);
   const ceilings = createCeilings(settings, {
     beganMs: 0,
     decodes,
     aliases: { nick: 'm' },
     served: () => ({ models: ['m'], oneBase: true }),
+    engine: () => engine,
   });
   return { decodes, ceilings };
 }
@@ -115,6 +118,16 @@ describe('a backend’s ceiling', () => {
     );
   });
 
+  it('names decoding that is faster than the cards’ arithmetic, though not than their memory', () => {
+    const { decodes, ceilings } = world(settingsOf({ peakTflops: 0.3, bandwidthGBps: 1e5 }));
+    let nowMs = 0;
+    for (let i = 0; i < 4; i += 1) nowMs = play(decodes, ceilings.add, { sentMs: nowMs + 1 });
+    const { windows, problems } = ceilings.view('b', nowMs + 3_000_000) ?? {};
+    const { mfu, mbu, shareOfCeiling } = windows?.['60m'] ?? {};
+    expect([mfu, mbu].every((share) => share !== undefined && share < 1)).toBe(true);
+    expect(problems).toMatchObject([{ kind: 'ceiling_over_1', share: shareOfCeiling, windows: ['60m'] }]);
+  });
+
   it('names a wrong config and clamps nothing', () => {
     const { decodes, ceilings } = world(settingsOf({ peakTflops: 0.01, bandwidthGBps: 10 }));
     let nowMs = 0;
@@ -122,16 +135,18 @@ describe('a backend’s ceiling', () => {
     const view = ceilings.view('b', nowMs);
     expect(view?.windows['1m'].mfu).toBeGreaterThan(10);
     expect(view?.windows['1m'].mbu).toBeGreaterThan(10);
-    const kinds = new Set(view?.problems.map(({ kind }) => kind));
-    expect(kinds).toEqual(new Set(['mfu_over_1', 'mbu_over_1']));
+    // Once each, though it holds in three windows.
+    expect(view?.problems.map(({ kind }) => kind)).toEqual(['mfu_over_1', 'mbu_over_1']);
+    expect(view?.problems[0]).toMatchObject({ windows: ['1m', '5m', '60m'] });
+    expect(view?.problems[0]?.message).toContain('over 1m, 5m, 60m is');
     expect(view?.problems[0]?.message).toContain('hardware');
-    expect(view?.problems[0]?.value).toBe(view?.windows['1m'].mfu);
+    expect(view?.problems[0]?.share).toBe(view?.windows['1m'].mfu);
   });
 
   it('says that weights don’t fit', () => {
     const { ceilings } = world(settingsOf({ gpu: 'l4', memoryGiB: 8 }));
     expect(ceilings.view('b', 1)?.problems).toMatchObject([
-      { kind: 'weights_over_memory', value: 16e9 / (8 * 2 ** 30) },
+      { kind: 'weights_over_memory', share: 16e9 / (8 * 2 ** 30) },
     ]);
   });
 
@@ -171,20 +186,58 @@ describe('a backend’s ceiling', () => {
     expect(ceilings.view('b', nowMs)?.windows['1m'].requests).toBe(1);
   });
 
-  it('takes the engine’s own estimates where it exports them, restarts and all', () => {
-    const { ceilings } = world();
-    const note = (atMs: number, flopsTotal: number, readBytesTotal: number) =>
-      ceilings.noteEngine('b', { flopsTotal, readBytesTotal, writeBytesTotal: 0 }, atMs);
-    note(0, 0, 0);
-    note(2000, 0, 0);
+  it('takes the engine’s own estimates where it exports them, all bytes of them', () => {
+    const series = createEngineSeries();
+    const { ceilings } = world(settingsOf(), series);
+    const read = (atMs: number, counters: EngineReading['counters']) => series.read({ atMs, gauges: {}, counters }, 0);
+    read(0, { flops: 0, readBytes: 0, writeBytes: 0 });
+    read(2000, { flops: 0, readBytes: 0, writeBytes: 0 });
     expect(ceilings.view('b', 2000)).not.toHaveProperty('engineEstimate');
-    note(4000, 362e12, 864e9);
-    note(6000, 181e12, 432e9);
-    const estimate = ceilings.view('b', 6000)?.engineEstimate?.['1m'];
-    expect(estimate?.mfu).toBeCloseTo(1.5 / 6, 6);
-    expect(estimate?.mbu).toBeCloseTo(1.5 / 6, 6);
-    note(8000, 362e15, 432e9);
-    expect(ceilings.view('b', 8000)?.problems[0]?.kind).toBe('engine_estimate_over_1');
+    read(4000, { flops: 362e12, readBytes: 800e9, writeBytes: 64e9 });
+    const estimate = ceilings.view('b', 4000)?.engineEstimate?.['1m'];
+    expect(estimate).toEqual({ flopsPerSecond: 362e12 / 4, bytesPerSecond: 864e9 / 4, mfu: 0.25, mbu: 0.25 });
+    read(6000, { flops: 362e15, readBytes: 864e9, writeBytes: 64e9 });
+    expect(ceilings.view('b', 6000)?.problems[0]?.kind).toBe('engine_estimate_over_1');
+  });
+
+  it('leaves a restart of the engine out of its estimates, work and time', () => {
+    const series = createEngineSeries();
+    const { ceilings } = world(settingsOf(), series);
+    const read = (atMs: number, flops: number) =>
+      series.read({ atMs, gauges: {}, counters: { flops, readBytes: flops / 100 } }, 0);
+    const minute = (nowMs: number) => ceilings.view('b', nowMs)?.engineEstimate?.['1m'];
+    read(0, 1000e12);
+    read(2000, 1362e12);
+    expect(minute(2000)?.mfu).toBe(0.5);
+    // Another process, and nobody knows how long it has been there.
+    read(12_000, 900e12);
+    expect(minute(12_000)?.mfu).toBe(0.5);
+    read(14_000, 900e12 + 362e12 * 1.5);
+    expect(minute(14_000)?.mfu).toBe((0.5 * 2 + 0.75 * 2) / 4);
+    expect(minute(14_000)?.flopsPerSecond).toBe((362e12 + 362e12 * 1.5) / 4);
+    // The same of the counters that go out as metrics.
+    expect(series.totals().flops).toBe(362e12 + 362e12 * 1.5);
+    expect(minute(75_000)).toBeUndefined();
+    expect(ceilings.view('b', 75_000)?.engineEstimate?.['5m']?.mfu).toBe(0.625);
+  });
+
+  it('shows a backend that exports estimates though nothing came to it from here', () => {
+    const series = createEngineSeries();
+    for (const [atMs, flops] of [
+      [0, 1e12],
+      [1000, 3e12],
+    ] as const)
+      series.read({ atMs, gauges: {}, counters: { flops, readBytes: 0 } }, 0);
+    const account = (engine: EngineSeries | undefined) =>
+      createCeilingAccount(
+        { hardware: [], shapes: [] },
+        { beganMs: 0, aliases: {}, backends: () => [sampleBackend('b')], engine: () => engine },
+      );
+    expect([...account(series).ceilingPage(() => 1000).backends]).toMatchObject([
+      { backend: 'b', engineEstimate: { '1m': { flopsPerSecond: 2e12 } } },
+    ]);
+    expect([...account(undefined).ceilingPage(() => 1000).backends]).toEqual([]);
+    expect([...account(createEngineSeries()).ceilingPage(() => 1000).backends]).toEqual([]);
   });
 
   it('MFU is proportional to the work and to nothing else', () => {
@@ -206,6 +259,7 @@ describe('the account', () => {
     beganMs: 0,
     aliases: {},
     backends: () => [sampleBackend('b', { models: ['m'] })],
+    engine: () => undefined,
   });
   let nowMs = 0;
   for (let i = 0; i < 5; i += 1) {
@@ -217,13 +271,39 @@ describe('the account', () => {
   }
 
   it('gives the pages and the metrics the same figures', () => {
-    const [page] = account.ceilingPage(nowMs).backends;
+    const [page] = account.ceilingPage(() => nowMs).backends;
     const [minute] = account.minute(nowMs);
     expect((minute?.mfu ?? 0) * 100).toBeCloseTo(page?.windows['1m'].mfuPercent ?? 0, 9);
     expect(minute?.problems).toBe(page?.problems.length);
-    const [row] = account.concurrencyPage(nowMs, 60_000).backends;
-    expect(row).toMatchObject({ backend: 'b', decodingNow: 0, levels: [{ from: 1, to: 1, requests: 5 }] });
+    const [row] = account.concurrencyPage(nowMs, '1m').backends;
+    expect(row).toMatchObject({
+      backend: 'b',
+      decodingNow: 0,
+      coldStarts: 0,
+      levels: [{ from: 1, to: 1, requests: 5 }],
+    });
     expect(row?.levels[0]?.costPerMillionTokens).toBeCloseTo(((2 / 3600) * 1e6) / 50, 1);
+  });
+
+  it('reads one backend a step; what the metrics show changes behind the last one', () => {
+    const several = createCeilingAccount(settingsOf({ gpu: 'l40s' }), {
+      beganMs: 0,
+      aliases: {},
+      backends: () => [sampleBackend('b', { models: ['m'] }), sampleBackend('c', { models: ['m'] })],
+      engine: () => undefined,
+    });
+    const record = decodedRecord({ sentMs: 1 });
+    const endMs = record.timeline.end ?? 0;
+    for (const backend of ['b', 'c']) several.add({ ...record, backend }, endMs);
+    const before = several.minute(endMs);
+    expect([...several.refresh(() => endMs + 900)]).toEqual([]);
+    const steps = several.refresh(() => endMs + 2000)[Symbol.iterator]();
+    expect([steps.next().done, steps.next().done]).toEqual([false, false]);
+    expect(several.minute(endMs + 900)).toBe(before);
+    expect(steps.next().done).toBe(true);
+    const after = several.minute(endMs + 2500);
+    expect(after).not.toBe(before);
+    expect(after.map(({ backend }) => backend)).toEqual(['b', 'c']);
   });
 
   it('tells of each problem once, and again when it comes again', () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { shapeFromSettings } from '../../../../src/account/ceiling/hugging-face-shape.ts';
 import { configuredShape, llamaShape } from '../../../../src/account/ceiling/model-shape.ts';
 import { createShapeBook } from '../../../../src/account/ceiling/shape-book.ts';
+import type { ShapeSettings } from '../../../../src/account/ceiling/settings.ts';
 import { readModelList } from '../../../../src/fleet/facts.ts';
 import { loadRecorded } from '../../../support/recorded.ts';
 import { deepseekV3, gptOss120, gptOss20, llama3, mixtral, published } from './known-models.ts';
@@ -174,6 +175,25 @@ describe('the shape of a request’s model', () => {
     expect(book.find(['half'], served)).toBe(book.find(['half'], served));
     expect(book.find(['x'], { models: ['x'], oneBase: true, size: served.size })?.source).toBe('llama_server');
     expect(book.shapesOf({ models: ['x'], oneBase: true, size: served.size })).toHaveLength(1);
+  });
+
+  it('has the bytes that the engine loaded, not those of the file that describes it; weightBytes of the config beats both', () => {
+    const served = { models: ['m'], oneBase: true, size: { params: 134_515_008, weightBytes: 96_576_768 } };
+    const found = (settings: Omit<ShapeSettings, 'model'>) =>
+      createShapeBook([{ model: 'm', ...settings }]).find(['m'], served);
+    const told = { weightBytes: 96_576_768, weightBytesFrom: 'llama_server' };
+    expect(found({ configJson: llama3 })).toMatchObject({ source: 'hugging_face', attention: { layers: 32 }, ...told });
+    expect(found({ params: 134_515_008, weightFormat: 'bf16' })).toMatchObject({ source: 'config', ...told });
+    expect(found({ layers: 30, weightFormat: 'bf16' })).toMatchObject({ source: 'llama_server', ...told });
+    const own = { weightBytes: 5e9, weightBytesFrom: 'config' };
+    expect(found({ configJson: llama3, weightBytes: 5e9 })).toMatchObject(own);
+    expect(found({ layers: 30, weightBytes: 5e9 })).toMatchObject(own);
+    const unread = found({ configJson: { ...llama3, quantization_config: { quant_method: 'quip-next' } } });
+    expect(unread).toMatchObject({ ...told, unknown: [] });
+    const alone = createShapeBook([{ model: 'm', configJson: llama3 }]).find(['m'], undefined);
+    expect(alone?.weightBytesFrom).toBe('hugging_face');
+    const reckoned = createShapeBook([{ model: 'm', configJson: llama3, weightFormat: 'int8' }]).find(['m'], undefined);
+    expect(reckoned?.weightBytesFrom).toBe('weight_format');
   });
 
   it('comes with the problem of its file', () => {

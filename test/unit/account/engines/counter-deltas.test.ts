@@ -21,6 +21,23 @@ describe('what counters rose by', () => {
     expect(rise).toEqual({ restarted: true, deltas: {} });
   });
 
+  it('is no restart where only a sum of seconds or an estimate fell: a little is 0, much is unknown', () => {
+    const before = { generatedTokens: 5, ttftSeconds: 10, itlSeconds: 10, flops: 1e12 };
+    const after = { generatedTokens: 9, ttftSeconds: 9.99, itlSeconds: 4, flops: 0.999e12 };
+    expect(riseBetween(reading(before), reading(after))).toEqual({
+      restarted: false,
+      deltas: { generatedTokens: 4, ttftSeconds: 0, flops: 0 },
+    });
+    const computed = (to: number) => riseBetween(reading({ computedTokens: 1000 }), reading({ computedTokens: to }));
+    expect(computed(999)).toEqual({ restarted: false, deltas: { computedTokens: 0 } });
+    expect(computed(9).restarted).toBe(true);
+    const count = riseBetween(
+      reading({ generatedTokens: 5, ttftCount: 2 }),
+      reading({ generatedTokens: 9, ttftCount: 1 }),
+    );
+    expect(count.restarted).toBe(true);
+  });
+
   it('is unknown in a sum where one part is unknown', () => {
     expect(addDeltas({ drafts: 1, promptTokens: 2 }, { promptTokens: 3, prefixHits: 1 })).toEqual({ promptTokens: 5 });
   });

@@ -79,6 +79,38 @@ describe('a backend’s series', () => {
     expect(series.points().map(({ restarted }) => restarted)).toEqual([false, true, false]);
   });
 
+  it('keeps few stamps of requests that wait for a reading: the others’ tokens aren’t known for certain', () => {
+    const series = createEngineSeries();
+    series.read(reading(1), 0);
+    const stampsMs = new Float64Array(300_000).fill(500);
+    for (let i = 0; i < 3; i += 1) series.finished(life({ stampsMs }));
+    series.read(reading(2000), 0);
+    expect(series.points()[0]?.own).toMatchObject({ requests: 1, blind: 1 });
+    series.finished(life({ fromMs: 2500, endMs: 3000, stampsMs }));
+    series.read(reading(4000), 0);
+    expect(series.points()[1]?.own).toMatchObject({ requests: 1, blind: 0 });
+  });
+
+  it('keeps nothing for an engine that is no longer read, and takes no difference across that time', () => {
+    const series = createEngineSeries();
+    for (const [atMs, generatedTokens] of [
+      [1, 5],
+      [2000, 9],
+    ] as const)
+      series.read(reading(atMs, { generatedTokens }), 0);
+    series.finished(life({ fromMs: 2100, endMs: 2500 }));
+    series.pause();
+    series.finished(life({ fromMs: 2600, endMs: 3000 }));
+    expect(series.latest()).toBeUndefined();
+    for (const [atMs, generatedTokens] of [
+      [90_000, 70],
+      [92_000, 71],
+    ] as const)
+      series.read(reading(atMs, { generatedTokens }), 0);
+    expect(series.totals()).toEqual({ generatedTokens: 5 });
+    expect(series.points().map(({ own }) => own.requests)).toEqual([0, 0]);
+  });
+
   it('keeps an hour, bounded: five minutes in full, then half-minutes, without losing a token', () => {
     const series = createEngineSeries();
     for (let i = 0; i <= 3600; i += 1) series.read(reading(1 + 2000 * i, { generatedTokens: 10 * i }), 0);
@@ -90,6 +122,17 @@ describe('a backend’s series', () => {
     expect(whole).toBeLessThan(3_660_000);
     expect(points.reduce((sum, { deltas }) => sum + (deltas.generatedTokens ?? 0), 0)).toBe(whole / 200);
     expect(points.filter(({ fromMs, toMs }) => toMs - fromMs === 2000).length).toBeGreaterThanOrEqual(150);
+  });
+
+  it('keeps what is known beside a restart, also once it is in half-minutes', () => {
+    const series = createEngineSeries();
+    const restartAt = 100;
+    for (let i = 0; i <= 400; i += 1)
+      series.read(reading(1 + 2000 * i, { generatedTokens: 10 * (i < restartAt ? i + 1000 : i) }), 0);
+    const points = series.points();
+    expect(points.filter(({ restarted }) => restarted).map(({ fromMs, toMs }) => toMs - fromMs)).toEqual([2000]);
+    expect(points.reduce((sum, { deltas }) => sum + (deltas.generatedTokens ?? 0), 0)).toBe(3990);
+    expect(points.length).toBeLessThan(200);
   });
 
   it('counts each own token once, wherever the readings lie', () => {

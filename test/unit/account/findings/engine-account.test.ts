@@ -1,10 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { createEngineAccount } from '../../../../src/account/findings/engine-account.ts';
+import { createEngineAccount, type EngineAccount } from '../../../../src/account/findings/engine-account.ts';
 import type { BackendView } from '../../../../src/domain/fleet.ts';
 import { createMeter } from '../../../../src/export/metrics/meter.ts';
 import { registerEngineMetrics } from '../../../../src/export/metrics/engine-metrics.ts';
 import { createLog } from '../../../../src/platform/log.ts';
+import type { RequestRecord } from '../../../../src/domain/record.ts';
 import { createFakeClock } from '../../../support/fake-clock.ts';
+import { sampleRecord } from '../../../support/sample-record.ts';
 
 const view: BackendView = {
   name: 'b',
@@ -36,6 +38,11 @@ function world(backends: () => readonly BackendView[] = () => [view]) {
       },
     });
   return { clock, lines, account, read };
+}
+
+/** All rows of the page, made now. */
+function page({ enginesPage }: EngineAccount, withPoints = false) {
+  return { engines: [...enginesPage(withPoints).engines] };
 }
 
 describe('engines and findings as one part', () => {
@@ -112,7 +119,7 @@ describe('engines and findings as one part', () => {
     read(0, 100);
     clock.advance(2000);
     read(0, 140);
-    expect(account.enginesPage(false)).toMatchObject({
+    expect(page(account)).toMatchObject({
       engines: [
         {
           backend: 'b',
@@ -132,6 +139,119 @@ describe('engines and findings as one part', () => {
         { backend: 'd', metrics: 'not read yet' },
       ],
     });
-    expect(JSON.stringify(account.enginesPage(true))).toContain('"points":[{"agoMs":0,"overMs":2000');
+    expect(JSON.stringify(page(account, true))).toContain('"points":[{"agoMs":0,"overMs":2000');
+  });
+
+  it('show warmlane’s own view over the windows where nothing is read, each request when it ends', () => {
+    const { account, clock } = world(() => [{ ...view, engine: 'llama-server' }]);
+    account.scraped('b', { kind: 'none', why: 'closed' });
+    const tokens = (cached?: number) => ({
+      prompt: { value: 100, source: 'timings' } as const,
+      output: { value: 20, source: 'timings' } as const,
+      ...(cached === undefined ? {} : { cached: { value: cached, source: 'timings' } as const }),
+    });
+    const add = (over: Partial<RequestRecord>) =>
+      account.add(
+        sampleRecord({
+          backend: 'b',
+          engine: 'llama-server',
+          endpoint: 'chat',
+          timeline: { received: 1, sent: 2, firstToken: 52, end: 90 },
+          figures: { tpotWindow: 'visible', durationMs: 90, upstreamTtftMs: 50 },
+          ...over,
+        }),
+      );
+    add({ tokens: tokens(75) });
+    clock.advance(120_000);
+    add({ tokens: tokens() });
+    const shown = (name: string) => (page(account).engines[0] as { windows: Record<string, object> }).windows[name];
+    expect(page(account).engines[0]).toMatchObject({ metrics: 'none', now: { here: { running: 2 } } });
+    // Nobody told of cached tokens in the last minute: that is not 0.
+    expect(shown('1m')).toMatchObject({ here: { requests: 1, promptTokens: 100, outputTokens: 20, certain: true } });
+    expect(shown('1m')).toMatchObject({ here: { cachedTokens: undefined, cachedPercent: undefined } });
+    expect(shown('5m')).toMatchObject({
+      overMs: 120_000,
+      here: {
+        requests: 2,
+        promptTokens: 200,
+        cachedTokens: 75,
+        cachedOfTokens: 100,
+        cachedPercent: 75,
+        outputTokensPerSecond: 40 / 120,
+        upstreamTtftMs: 50,
+      },
+    });
+    expect(shown('5m')).not.toHaveProperty('there');
+  });
+
+  it('say why nothing is read, and how long ago it was tried, until it is', () => {
+    const { account, clock, read } = world();
+    account.scraped('b', { kind: 'failed', why: 'answer longer than 9 bytes', atMs: clock.nowMs() });
+    clock.advance(1500);
+    expect(page(account)).toMatchObject({
+      engines: [{ metrics: 'failing', failed: { why: 'answer longer than 9 bytes', ageMs: 1500 } }],
+    });
+    read(0);
+    expect(page(account).engines[0]).toMatchObject({ metrics: 'read', failed: undefined });
+    clock.advance(1000);
+    account.scraped('b', { kind: 'failed', why: 'status 503', atMs: clock.nowMs() });
+    expect(page(account)).toMatchObject({
+      engines: [{ metrics: 'read', ageMs: 1000, failed: { why: 'status 503', ageMs: 0 } }],
+    });
+  });
+
+  it('show on the page what each backend says when its row is written', () => {
+    const { account, clock, read } = world();
+    read(0);
+    const { engines } = account.enginesPage(false);
+    clock.advance(700);
+    expect([...engines]).toMatchObject([{ ageMs: 700 }]);
+  });
+
+  it('let the event loop turn between backends where looking takes long', () => {
+    const clock = createFakeClock();
+    let looked = 0;
+    const turns: number[] = [];
+    const names = ['a', 'b', 'c', 'd', 'e'];
+    const account = createEngineAccount({
+      clock: {
+        ...clock,
+        nowMs: () => clock.nowMs() + 0.4 * looked,
+        timer: (delayMs, fire) =>
+          clock.timer(delayMs, () => {
+            const before = looked;
+            fire();
+            turns.push(looked - before);
+          }),
+      },
+      log: createLog({ level: 'error', format: 'json' }, () => {}),
+      backends() {
+        looked += 1;
+        return names.map((name) => ({ ...view, name }));
+      },
+      running: () => [],
+      ownSlots: () => 0,
+    });
+    for (const backend of names)
+      account.scraped(backend, { kind: 'read', reading: { atMs: 1, gauges: { running: 1 }, counters: {} } });
+    clock.advance(1100);
+    expect(turns).toEqual([3, 2]);
+  });
+
+  it('show what is known on either side of an engine’s restart, and that there was one', () => {
+    const { account, clock, read } = world();
+    for (const tokens of [100, 140, 5, 25]) {
+      read(0, tokens);
+      clock.advance(2000);
+    }
+    expect(page(account)).toMatchObject({
+      engines: [
+        {
+          windows: {
+            '1m': { overMs: 4000, restarted: true, there: { generatedTokens: 60, outputTokensPerSecond: 15 } },
+          },
+        },
+      ],
+    });
   });
 });

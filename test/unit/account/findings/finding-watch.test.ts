@@ -28,7 +28,7 @@ function reading(atMs: number, preemptions: number) {
 
 describe('the watch over findings', () => {
   it('waits for the reading that covers a request’s end before it says why that stood still', () => {
-    const watch = createFindingWatch();
+    const watch = createFindingWatch(1);
     watch.scraped('b', reading(1000, 0), 0);
     watch.finished(victim(10_000), 17_400);
     expect(watch.look(18_000, now)).toEqual([]);
@@ -41,19 +41,54 @@ describe('the watch over findings', () => {
   });
 
   it('does not wait longer than ten seconds, nor at all where nothing can be read', () => {
-    const late = createFindingWatch();
+    const late = createFindingWatch(1);
     late.scraped('b', reading(1000, 0), 0);
     late.finished(victim(10_000), 17_400);
     expect(late.look(27_000, now)).toEqual([]);
     expect(late.look(27_500, now).map(({ finding }) => finding.finding)).toEqual(['prefill_stall']);
-    const closed = createFindingWatch();
+    const closed = createFindingWatch(1);
     closed.scraped('b', { kind: 'none', why: 'closed' }, 0);
     closed.finished(victim(10_000), 17_400);
     expect(closed.look(17_500, now).map(({ finding }) => finding.finding)).toEqual(['prefill_stall']);
   });
 
+  it('says how long the prompt was that held a stream up, once the request tells that had it: while it holds and after', () => {
+    const cause = (endMs: number) =>
+      sampleRecord({
+        backend: 'b',
+        requestId: 'queued',
+        timeline: { received: 10_000, sent: 10_001, firstToken: 17_100, lastToken: endMs, end: endMs },
+        tokens: { prompt: { value: 900, source: 'usage' }, cached: { value: 100, source: 'usage' } },
+      });
+    const { stalls = [], ...stream } = victim(10_000);
+    const unsized = {
+      ...stream,
+      stalls: stalls.map(({ atMs, durationMs, requestId }) => ({ atMs, durationMs, requestId })),
+    };
+    const told = {
+      evidence: { worstPromptTokens: 800 },
+      says: expect.stringMatching(/queued \(800 computed tokens\)$/) as string,
+    };
+    for (const [causeMs, lookMs] of [
+      [20_000, 20_500],
+      [150_000, 151_000],
+    ] as const) {
+      const watch = createFindingWatch(1);
+      watch.scraped('b', { kind: 'none', why: 'off' }, 0);
+      watch.finished(unsized, 17_400);
+      watch.look(17_500, now);
+      expect(watch.ledger.active()[0]?.evidence).not.toHaveProperty('worstPromptTokens');
+      if (causeMs > 100_000) for (const atMs of [80_000, 120_000]) watch.look(atMs, now);
+      watch.finished(cause(causeMs), causeMs);
+      watch.look(lookMs, now);
+      watch.look(lookMs + 1000, now);
+      const { ledger } = watch;
+      expect([...ledger.active(), ...ledger.ended()]).toMatchObject([told]);
+    }
+  });
+
   it('ends what is not seen any more, and has nothing to do then', () => {
-    const watch = createFindingWatch();
+    const watch = createFindingWatch(1);
     watch.scraped('b', { kind: 'none', why: 'off' }, 0);
     watch.finished(victim(10_000), 17_400);
     watch.look(17_500, now);
@@ -66,7 +101,7 @@ describe('the watch over findings', () => {
   });
 
   it('keeps backends apart, and at most 256 of them', () => {
-    const watch = createFindingWatch();
+    const watch = createFindingWatch(1);
     for (let i = 0; i < 300; i += 1) watch.scraped(`b${i}`, reading(1000, 0), 0);
     expect([...watch.backends()]).toHaveLength(256);
     watch.finished({ ...victim(10_000), backend: 'b3' }, 17_400);

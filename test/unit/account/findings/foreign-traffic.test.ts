@@ -16,7 +16,7 @@ describe('foreign traffic', () => {
     expect(find(times(10, both(110, 100)))).toBeUndefined();
     const found = find(times(140, both(110, 100)));
     expect(found?.evidence).toMatchObject({ tokens: 'output', overMs: 278_000 });
-    expect(found?.evidence['foreignShare']).toBeCloseTo(0.084, 2);
+    expect(found?.evidence['foreignPercent']).toBeCloseTo(8.4, 0);
   });
 
   it('is not named for what lags: an engine that counts whole answers at their ends', () => {
@@ -31,7 +31,7 @@ describe('foreign traffic', () => {
       engineTokens: 80,
       ownTokens: 0,
       foreignTokens: 80,
-      foreignShare: 1,
+      foreignPercent: 100,
     });
     expect(find([both(0, 0), both(20, 0), both(0, 0)])).toBeUndefined();
   });

@@ -11,7 +11,7 @@ describe('KV exhaustion', () => {
   it('is a full cache that others wait for, in two readings, with what it costs', () => {
     const found = find([busy, busy, busy, busy, full, full, full, full, full]);
     expect(found?.evidence).toEqual({
-      kvUsage: 0.97,
+      kvUsedPercent: 97,
       waiting: 2,
       preemptions: 0,
       tokensPerSecond: 30,
@@ -42,7 +42,7 @@ describe('KV exhaustion', () => {
   const deferred: PointSketch = { waiting: 1, own: { contextTokens: 1950 } };
 
   it('of llama-server, which has no gauge, is told by own contexts against slots × context, and deferred requests', () => {
-    expect(find([deferred, deferred], { facts })?.evidence).toMatchObject({ kvUsage: 0.975, waiting: 1 });
+    expect(find([deferred, deferred], { facts })?.evidence).toMatchObject({ kvUsedPercent: 97.5, waiting: 1 });
     expect(find([deferred, deferred], { facts: { engine: 'vllm' } })).toBeUndefined();
     expect(
       find(

@@ -15,7 +15,13 @@ describe('preemption', () => {
     const window = windowOf({ points, digests: [beside, victim, earlier] });
     expect(victimsOf(window).map(({ requestId }) => requestId)).toEqual(['victim']);
     const found = findPreemption(window);
-    expect(found?.evidence).toMatchObject({ preemptions: 1, victims: 1, victim: 'victim', gapMs: 7600, kvUsage: 0.98 });
+    expect(found?.evidence).toMatchObject({
+      preemptions: 1,
+      victims: 1,
+      victim: 'victim',
+      gapMs: 7600,
+      kvUsedPercent: 98,
+    });
     expect(found?.says).toContain('request victim stood still for 7600 ms by it');
   });
 

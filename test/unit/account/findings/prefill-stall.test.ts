@@ -35,7 +35,7 @@ describe('prefill stalls', () => {
     });
     expect(found?.evidence['worstMs']).toBeGreaterThan(2800);
     expect(found?.says).toMatch(
-      /^request stream stood still for 28\d\d ms while the engine computed request prefill: its prompt of 908/,
+      /^request stream stood still for 28\d\d ms while the engine computed the prompt of request prefill \(908 /,
     );
   });
 
@@ -48,7 +48,7 @@ describe('prefill stalls', () => {
       stalls: 3,
       streams: 2,
       stalledMs: 1260,
-      decodeShare: 0.158,
+      decodePercent: 15.8,
       worstMs: 700,
       worstStream: 'b',
       worstCause: 'other',
@@ -62,7 +62,7 @@ describe('prefill stalls', () => {
     const few = ['a', 'b', 'c', 'd'].map((id) => short(id, 4000));
     expect(findPrefillStall(windowOf({ digests: few }))).toBeUndefined();
     const much = ['a', 'b', 'c', 'd'].map((id) => short(id, 1000));
-    expect(findPrefillStall(windowOf({ digests: much }))?.evidence).toMatchObject({ streams: 4, decodeShare: 0.12 });
+    expect(findPrefillStall(windowOf({ digests: much }))?.evidence).toMatchObject({ streams: 4, decodePercent: 12 });
     expect(findPrefillStall(windowOf({ digests: much.slice(0, 2) }))).toBeUndefined();
     const slow = sampleDigest({ usualGapMs: 200, stalls: [stall(400)] });
     expect(findPrefillStall(windowOf({ digests: [slow] }))).toBeUndefined();

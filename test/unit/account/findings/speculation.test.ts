@@ -22,7 +22,7 @@ describe('speculation', () => {
       drafts: 3,
       draftTokens: 12,
       acceptedTokens: 8,
-      acceptance: 0.667,
+      acceptedPercent: 66.7,
       tokensPerStep: 3.67,
     });
   });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { windowOf } from '../../../../src/account/slo/goodput-view.ts';
+import { readSloQuery, type SloQuery } from '../../../../src/account/slo/goodput-view.ts';
 import { createSloAccount } from '../../../../src/account/slo/slo-account.ts';
 import type { Count } from '../../../../src/account/slo/slo-counts.ts';
 import { allProfiles, type SloSettings } from '../../../../src/account/slo/slo-settings.ts';
@@ -67,21 +67,39 @@ describe('the account of objectives', () => {
     book(fast);
     book(slow);
     book(streamOf({ ...straight, outcome: 'timeout', end: 100, more: { phase: 'queued' } }));
-    const of = 'model=m backend=b1 lane=online';
+    const use = 'model=m backend=b1 lane=online';
+    const of = `${use} warmth=unknown`;
     expect(counted()).toMatchObject({
       [`warmlane.slo.judged profile=chat ${of}`]: 3,
       [`warmlane.slo.met profile=chat ${of}`]: 1,
       [`warmlane.slo.missed profile=chat ${of} bound=ttft phase=prefill`]: 1,
       [`warmlane.slo.missed profile=chat ${of} bound=failed phase=queued`]: 1,
       [`warmlane.slo.good_tokens profile=chat ${of}`]: 3,
-      [`warmlane.useful_tokens ${of}`]: 6,
+      [`warmlane.useful_tokens ${use}`]: 6,
     });
+  });
+
+  it('counts each warmth in series of its own, met and missed', () => {
+    const { book, counted } = world();
+    book({ ...fast, warmth: 'prefix_hit' });
+    book({ ...fast, warmth: 'prefix_hit' });
+    book({ ...slow, warmth: 'resident' });
+    book({ ...slow, warmth: 'cold_start' });
+    const of = 'profile=chat model=m backend=b1 lane=online';
+    const counts = counted();
+    const by = (name: string) =>
+      ['prefix_hit', 'resident', 'cold_start'].map((warmth) => counts[`warmlane.slo.${name} ${of} warmth=${warmth}`]);
+    expect(by('judged')).toEqual([2, 1, 1]);
+    expect(by('met')).toEqual([2, 0, 0]);
+    expect(by('good_tokens')).toEqual([6, 0, 0]);
+    const missed = (warmth: string) => counts[`warmlane.slo.missed ${of} warmth=${warmth} bound=ttft phase=prefill`];
+    expect(['prefix_hit', 'resident', 'cold_start'].map(missed)).toEqual([undefined, 1, 1]);
   });
 
   it('has the counters of a ratio both from its first request on', () => {
     const { book, counted } = world();
     book(slow);
-    const of = 'profile=chat model=m backend=b1 lane=online';
+    const of = 'profile=chat model=m backend=b1 lane=online warmth=unknown';
     expect(counted()).toMatchObject({ [`warmlane.slo.judged ${of}`]: 1, [`warmlane.slo.met ${of}`]: 0 });
   });
 
@@ -89,7 +107,7 @@ describe('the account of objectives', () => {
     const { book, counted } = world({ fallback: 'reading' });
     book(streamOf({ ...straight, tokens: [100, 130, 3130] }));
     book(fast);
-    const of = 'profile=reading model=m backend=b1 lane=online';
+    const of = 'profile=reading model=m backend=b1 lane=online warmth=unknown';
     // Read from 100 ms on at 30 ms a token: the last one is due at 190 and comes at 3130.
     expect(counted()[`warmlane.slo.harm_tokens ${of}`]).toBeCloseTo((3130 - 190) / 30 - 3, 9);
     expect(counted()[`warmlane.slo.benefit_tokens ${of}`]).toBe(3);
@@ -115,7 +133,7 @@ describe('the account of objectives', () => {
     const { book, counted, account } = world();
     book(fast, { slo: 'nope' });
     expect(counted()['warmlane.slo.unknown_profiles ']).toBe(1);
-    expect(account.page(1, 2000)).toMatchObject({ unknownNames: 1 });
+    expect(account.page({ window: '1m' }, 2000)).toMatchObject({ unknownNames: 1 });
   });
 
   it('tells the targets of the profiles that are in use', () => {
@@ -134,7 +152,7 @@ describe('the account of objectives', () => {
     for (let i = 0; i < 3; i += 1) book(fast, {}, 1000);
     book(slow, {}, 2000);
     book(fast, { slo: 'none' }, 3000);
-    const page = account.page(5, 10_000) as { windows: object[] };
+    const page = account.page({ window: '5m' }, 10_000) as { windows: object[] };
     const rates = {
       requests: 4,
       requestsPerSecond: 0.4,
@@ -149,7 +167,7 @@ describe('the account of objectives', () => {
     };
     expect(page.windows).toMatchObject([
       {
-        minutes: 5,
+        window: '5m',
         coveredMs: 10_000,
         all: { requests: 5, requestsPerSecond: 0.5, judged: 4 },
         profiles: [
@@ -168,16 +186,78 @@ describe('the account of objectives', () => {
         ],
       },
     ]);
+    expect(page).not.toHaveProperty('warmth');
     // Absent is not zero: what nobody judged has neither attainment nor goodput.
     const by = (page.windows[0] as { by: object[] }).by[1];
     expect(Object.keys(by ?? {}).filter((key) => /attained|holds|goodput|^met$/i.test(key))).toEqual([]);
-    expect((account.page(undefined, 10_000) as { windows: object[] }).windows).toHaveLength(3);
+    expect((account.page({}, 10_000) as { windows: object[] }).windows).toHaveLength(3);
+  });
+
+  it('shows each warmth beside the whole, and alone where it is asked for', () => {
+    const { book, account } = world();
+    for (let i = 0; i < 3; i += 1) book({ ...fast, warmth: 'resident' }, {}, 1000);
+    book({ ...slow, warmth: 'resident' }, {}, 2000);
+    book({ ...slow, warmth: 'cold_start' }, {}, 2000);
+    const windowOf = (asked: SloQuery) => (account.page(asked, 10_000) as { windows: object[] }).windows[0];
+    const late = (requests: number) => [{ bound: 'ttft', phase: 'prefill', requests }];
+    const resident = { requests: 4, requestsPerSecond: 0.4, tokensPerSecond: 1.2, judged: 4, met: 3 };
+    const cold = { requests: 1, requestsPerSecond: 0.1, tokensPerSecond: 0.3, judged: 1, met: 0 };
+    expect(windowOf({ window: '5m' })).toMatchObject({
+      all: {
+        requests: 5,
+        judged: 5,
+        met: 3,
+        byWarmth: [
+          { warmth: 'cold_start', ...cold },
+          { warmth: 'resident', ...resident },
+        ],
+      },
+      profiles: [
+        {
+          profile: 'chat',
+          judged: 5,
+          met: 3,
+          attainedPercent: 60,
+          missed: late(2),
+          byWarmth: [
+            { warmth: 'cold_start', ...cold, attainedPercent: 0, holds: false, missed: late(1) },
+            { warmth: 'resident', ...resident, attainedPercent: 75, holds: false, missed: late(1) },
+          ],
+        },
+      ],
+      by: [
+        { warmth: 'resident', ...resident, attainedPercent: 75 },
+        { warmth: 'cold_start', ...cold, attainedPercent: 0 },
+      ],
+    });
+    expect(account.page({ warmth: 'resident' }, 10_000)).toMatchObject({ warmth: 'resident' });
+    expect(windowOf({ window: '5m', warmth: 'resident' })).toMatchObject({
+      all: { ...resident, byWarmth: [{ warmth: 'resident', ...resident }] },
+      profiles: [{ ...resident, attainedPercent: 75, missed: late(1), byWarmth: [{ warmth: 'resident' }] }],
+      by: [{ warmth: 'resident', ...resident }],
+    });
+    expect(windowOf({ window: '5m', warmth: 'replayed' })).toMatchObject({
+      all: { requests: 0, judged: 0, byWarmth: [] },
+      profiles: [],
+      by: [],
+    });
   });
 });
 
-describe('a window', () => {
-  it('is named by its minutes', () => {
-    expect(['1', '5m', '60', '60m', '1h'].map(windowOf)).toEqual([1, 5, 60, 60, 60]);
-    expect(['', '0', '2', '5s', '-1', 'x', '601'].map(windowOf)).toEqual(Array.from({ length: 7 }, () => undefined));
+describe('a question to the page', () => {
+  const read = (text: string) => readSloQuery(new URLSearchParams(text));
+
+  it('is for every window and warmth unless it names one', () => {
+    expect(read('')).toEqual({});
+    expect(read('window=5m&warmth=prefix_hit')).toEqual({ window: '5m', warmth: 'prefix_hit' });
+    expect(read('window=60')).toEqual({ window: '60m' });
+  });
+
+  it.each([
+    ['window=7', 'window', 'window must be one of 1m, 5m, 60m'],
+    ['warmth=warm', 'warmth', 'warmth must be one of cold_start, resident, prefix_hit, replayed, unknown'],
+    ['warmth=', 'warmth', 'warmth must be one of cold_start, resident, prefix_hit, replayed, unknown'],
+  ])('is refused as %s, rather than answered with something else', (text, param, message) => {
+    expect(read(text)).toEqual({ param, message });
   });
 });

@@ -60,6 +60,7 @@ describe('counters and histograms', () => {
     meter.count('warmlane.io', {}, 5);
     meter.count('warmlane.io', {}, -2);
     meter.count('warmlane.io', {}, Number.NaN);
+    meter.count('warmlane.io', {}, Number.POSITIVE_INFINITY);
     expect(pointsOf(meter, 'warmlane.io')).toEqual({ '': 5 });
   });
 

@@ -1,6 +1,9 @@
+import { ValueType } from '@opentelemetry/api';
+import { AggregationTemporality, DataPointType } from '@opentelemetry/sdk-metrics';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createMeter } from '../../../../src/export/metrics/meter.ts';
 import { readMetricsEnvironment } from '../../../../src/export/metrics/metrics-environment.ts';
+import { metricDataOf } from '../../../../src/export/metrics/otlp-data.ts';
 import { type OtlpMetrics, startOtlpMetrics } from '../../../../src/export/metrics/otlp.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { createLog } from '../../../../src/platform/log.ts';
@@ -65,6 +68,8 @@ describe('metrics by OTLP', () => {
         1,
       );
       meter.observe('http.server.request.duration', { method: 'POST', status: 'none', outcome: 'client_abort' }, 1);
+      meter.count('warmlane.attempts', { backend: 'a', outcome: 'client_error', reason: 'status_404' });
+      meter.observe('http.server.request.duration', { method: 'GET', status: '429', outcome: 'rejected' }, 1);
       meter.gauge('warmlane.requests.queued', () => [{ labels: {}, value: 2 }]);
       meter.gauge('process.uptime', () => [{ labels: {}, value: 9 }]);
       await otlp.flush();
@@ -118,7 +123,19 @@ describe('metrics by OTLP', () => {
           'url.scheme': 'http',
         },
         { 'http.request.method': 'POST', 'warmlane.outcome': 'client_abort', 'url.scheme': 'http' },
+        {
+          'http.request.method': 'GET',
+          'http.response.status_code': 429,
+          'warmlane.outcome': 'rejected',
+          'url.scheme': 'http',
+        },
       ]);
+      expect(metrics.get('warmlane.attempts')?.points[0]?.attributes).toEqual({
+        'warmlane.backend': 'a',
+        'warmlane.outcome': 'client_error',
+        'warmlane.reason': 'status_404',
+        'error.type': 'client_error',
+      });
       await otlp.stop();
       expect(collector.contentTypes[0]).toContain(protocol === 'http/json' ? 'json' : 'protobuf');
     });
@@ -152,6 +169,64 @@ describe('metrics by OTLP', () => {
     expect(collector.metrics.get('warmlane.io')?.points[0]?.value).toBe(5);
     expect(logged.at(-1)).toContain('exported again');
     await otlp.stop();
+  });
+
+  it('that find no metrics pipeline there say how to turn them off', async () => {
+    const collector = await receiver();
+    collector.answerWith(404);
+    const { meter, otlp, logged } = await started({ OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: collector.url });
+    meter.count('warmlane.io', {}, 5);
+    await otlp.flush();
+    expect(logged.at(-1)).toContain('OTEL_METRICS_EXPORTER=none');
+    await otlp.stop();
+  });
+
+  it('go in several requests where they are many, and a failed one is the end of that export, counted once', async () => {
+    const collector = await receiver();
+    const { meter, otlp } = await started({ OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: collector.url });
+    const names = ['warmlane.slo.judged', 'warmlane.slo.met', 'warmlane.slo.good_tokens'] as const;
+    const sizes = [
+      'gen_ai.client.inference.operation.input_tokens',
+      'gen_ai.client.inference.operation.output_tokens',
+    ] as const;
+    for (let i = 0; i < 100; i += 1) {
+      for (const name of names) meter.count(name, { model: `m${i}` });
+      for (const name of sizes) meter.observe(name, { model: `m${i}` }, 5);
+      meter.count('warmlane.io', { endpoint: `e${i}` }, 1);
+    }
+    await otlp.flush();
+    expect(collector.exports).toBe(2);
+    collector.answerWith(400);
+    await otlp.flush();
+    expect(otlp.failures).toBe(1);
+    await otlp.stop();
+  });
+
+  it('let the event loop turn while thousands of distributions are made ready', async () => {
+    const meter = createMeter({ maxSeries: 2000 });
+    for (let i = 0; i < 2000; i += 1)
+      meter.observe('gen_ai.client.inference.operation.input_tokens', { model: `m${i}` }, i);
+    let turns = 0;
+    let going = true;
+    const count = (): void => {
+      turns += 1;
+      if (going) setImmediate(count);
+    };
+    setImmediate(count);
+    const [metric] = meter.collect();
+    if (metric === undefined) throw new Error('nothing was collected');
+    const { dataPoints } = await metricDataOf(metric, [1, 0], {
+      types: {
+        point: DataPointType,
+        cumulative: AggregationTemporality.CUMULATIVE,
+        double: ValueType.DOUBLE,
+      },
+      startTime: [0, 0],
+      scheme: 'http',
+    });
+    going = false;
+    expect(dataPoints).toHaveLength(2000);
+    expect(turns).toBeGreaterThanOrEqual(19);
   });
 
   it('C199 never hold up a stop for more than two seconds, whether the collector hangs or is away, by HTTP or grpc', async () => {

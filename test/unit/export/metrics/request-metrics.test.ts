@@ -26,7 +26,6 @@ function measured(over: Partial<RequestRecord> = {}): RequestRecord {
     engine: 'vllm',
     status: 200,
     warmth: 'prefix_hit',
-    attempts: 2,
     tokens: {
       prompt: { value: 100, source: 'usage' },
       output: { value: 5, source: 'usage' },
@@ -60,7 +59,8 @@ describe('a finished request', () => {
       gen_ai_server_time_to_first_token_seconds: 0.15,
       warmlane_time_to_first_answer_seconds: 0.18,
       gen_ai_server_time_per_output_token_seconds: 0.02,
-      gen_ai_server_request_duration_seconds: 0.6,
+      gen_ai_server_request_duration_seconds: 0.61,
+      warmlane_time_to_last_token_seconds: 0.6,
     };
     for (const [name, seconds] of Object.entries(sums)) {
       expect(sumOf(families, `${name}_sum`, { ...one, warmth: 'prefix_hit' }), name).toBeCloseTo(seconds, 9);
@@ -80,8 +80,8 @@ describe('a finished request', () => {
     expect(sumOf(families, 'gen_ai_client_inference_usage_cache_read_input_tokens_total', one)).toBe(64);
     expect(sumOf(families, 'gen_ai_client_inference_usage_reasoning_output_tokens_total', one)).toBe(2);
     expect(sumOf(families, 'warmlane_tokens_cacheable_total', one)).toBe(100);
-    expect(sumOf(families, 'warmlane_attempts_total', { backend: 'b' })).toBe(2);
-    expect(sumOf(families, 'warmlane_retries_total', { backend: 'b' })).toBe(1);
+    expect(sumOf(families, 'warmlane_attempts_total', { backend: 'b', outcome: 'ok' })).toBe(1);
+    expect(sumOf(families, 'warmlane_retries_total', { backend: 'b' })).toBe(0);
     expect(sumOf(families, 'warmlane_requests_marked_total', { mark: 'coalesced' })).toBe(1);
     expect(sumOf(families, 'warmlane_io_bytes_total', { direction: 'receive' })).toBe(10);
     expect(sumOf(families, 'warmlane_io_bytes_total', { direction: 'transmit' })).toBe(20);
@@ -96,6 +96,29 @@ describe('a finished request', () => {
     expect(families.has('gen_ai_server_time_to_first_token_seconds')).toBe(false);
     expect(families.has('gen_ai_client_inference_usage_cache_read_input_tokens_total')).toBe(false);
     expect(sumOf(families, 'http_server_request_duration_seconds_count', { status: 'none' })).toBe(1);
+  });
+
+  it('that another backend made good shows each attempt under its own backend, with what ended it', async () => {
+    const lost = { backend: 'a', outcome: 'upstream_error', reason: 'backend_unreachable' } as const;
+    const busy = { backend: 'c', outcome: 'rejected', reason: 'backend_busy' } as const;
+    const families = await metricsOf([
+      measured({ attempts: 3, failedAttempts: [lost, busy] }),
+      // Nobody else had a place: both attempts failed, and the request ended of something else.
+      measured({ attempts: 1, backend: 'a', outcome: 'rejected', reason: 'queue_timeout', failedAttempts: [lost] }),
+      measured({ attempts: 1, backend: 'a', outcome: 'timeout', reason: 'head_timeout' }),
+    ]);
+    const attempts = families.get('warmlane_attempts_total')?.samples.map(({ labels, value }) => [labels, value]);
+    expect(attempts).toEqual([
+      [lost, 2],
+      [busy, 1],
+      [{ backend: 'b', outcome: 'ok' }, 1],
+      [{ backend: 'a', outcome: 'timeout', reason: 'head_timeout' }, 1],
+    ]);
+    const retries = families.get('warmlane_retries_total')?.samples.filter(({ value }) => value > 0);
+    expect(retries?.map(({ labels, value }) => [labels, value])).toEqual([
+      [{ backend: 'c', outcome: 'rejected' }, 1],
+      [{ backend: 'b', outcome: 'ok' }, 1],
+    ]);
   });
 
   it('that was told of no cached tokens shows a 0, and one that was told nothing shows none', async () => {
@@ -208,4 +231,27 @@ describe('the cost of all metrics', () => {
     const micros = Math.min(...Array.from({ length: 20 }, round));
     expect(micros).toBeLessThan(15);
   });
+});
+
+it('cached tokens of a prompt whose length nobody told are in no hit rate', async () => {
+  const cached = { value: 64, source: 'usage' } as const;
+  const families = await metricsOf([measured(), measured({ tokens: { cached } })]);
+  expect(sumOf(families, 'gen_ai_client_inference_usage_cache_read_input_tokens_total')).toBe(64);
+  expect(sumOf(families, 'warmlane_tokens_cacheable_total')).toBe(100);
+});
+
+it('C190 resource attributes that make no labels, or the same one, leave the text well-formed', async () => {
+  const meter = createMeter({ maxSeries: 10 });
+  meter.count('warmlane.io', {}, 1);
+  const write = await loadPrometheusText({
+    'a.b': '1',
+    a_b: '2',
+    '1x': '3',
+    ü: '4',
+    n: 'l\nx"\\',
+    'service.name': 'w',
+  });
+  const families = parsePrometheus(await write(meter.collect()));
+  const [info] = families.get('target_info')?.samples ?? [];
+  expect(info?.labels).toEqual({ a_b: '1', _1x: '3', _: '4', n: 'l\nx"\\', service_name: 'w' });
 });

@@ -171,7 +171,7 @@ describe('times', () => {
     const { spans } = exported(refused);
     const queue = spanNamed(spans, 'queue');
     expect(queue).toMatchObject({ endNs: nanosOf(refused, 1500), status: 2 });
-    expect(spans[0]).toMatchObject({ status: 2, attributes: { 'error.type': 'queue_timeout' } });
+    expect(spans[0]).toMatchObject({ status: 2, attributes: { 'error.type': 'rejected' } });
   });
 });
 
@@ -181,34 +181,34 @@ describe('status', () => {
     ['well', { outcome: 'ok', status: 200 }, 0, undefined],
     ['the client’s 4xx', { outcome: 'client_error', status: 404, reason: 'status_404' }, 0, undefined],
     ['a full queue', { outcome: 'rejected', status: 429, reason: 'queue_full' }, 0, undefined],
-    ['no place', { outcome: 'rejected', status: 503, reason: 'queue_timeout' }, 2, 'queue_timeout'],
-    ['the backend’s 500', { outcome: 'upstream_error', status: 500, reason: 'status_500' }, 2, '500'],
+    ['no place', { outcome: 'rejected', status: 503, reason: 'queue_timeout' }, 2, 'rejected'],
+    ['the backend’s 500', { outcome: 'upstream_error', status: 500, reason: 'status_500' }, 2, 'upstream_error'],
     ['an error event with a 4xx of its own', { outcome: 'upstream_error', status: 400, reason: 'x' }, 0, undefined],
-    ['a cut stream', { outcome: 'upstream_truncated', status: 200, reason: 'reset' }, 2, 'reset'],
-    ['an error event', { outcome: 'upstream_error', status: 200, reason: 'error_event' }, 2, 'error_event'],
-    ['a stall', { outcome: 'timeout', status: 200, reason: 'content_stall' }, 2, 'content_stall'],
+    ['a cut stream', { outcome: 'upstream_truncated', status: 200, reason: 'reset' }, 2, 'upstream_truncated'],
+    ['an error event', { outcome: 'upstream_error', status: 200, reason: 'error_event' }, 2, 'upstream_error'],
+    ['a stall', { outcome: 'timeout', status: 200, reason: 'content_stall' }, 2, 'timeout'],
     ['the client left', { outcome: 'client_abort', status: 200, reason: 'client_left' }, 0, undefined],
-    ['our bug', { outcome: 'proxy_error', status: 500, reason: 'internal' }, 2, 'internal'],
-    ['our bug in the middle', { outcome: 'proxy_error', reason: 'internal' }, 2, 'internal'],
-    ['shutdown', { outcome: 'shutdown', status: 200, reason: 'drain_deadline' }, 2, 'drain_deadline'],
+    ['our bug', { outcome: 'proxy_error', status: 500, reason: 'internal' }, 2, 'proxy_error'],
+    ['our bug in the middle', { outcome: 'proxy_error', reason: 'internal' }, 2, 'proxy_error'],
+    ['shutdown', { outcome: 'shutdown', status: 200, reason: 'drain_deadline' }, 2, 'shutdown'],
   ] as const)('of the SERVER span: %s', (_, over, status, errorType) => {
     const root = exported(answered(one, over)).spans[0];
     expect([root?.status, root?.attributes['error.type']]).toEqual([status, errorType]);
   });
 
   it.each([
-    ['well', {}, {}, 0],
-    ['4xx', { status: 404, reason: 'status_404' }, { outcome: 'client_error', status: 404 }, 2],
-    ['unreachable', { reason: 'backend_unreachable' }, { outcome: 'upstream_error', status: 502 }, 2],
-    ['the caller went away', { reason: 'client_left' }, { outcome: 'client_abort' }, 0],
-    ['cut', { reason: 'reset' }, { outcome: 'upstream_truncated', status: 200 }, 2],
-  ] as const)('of a CLIENT span: %s', (_, attemptOver, over, status) => {
+    ['well', {}, {}, undefined],
+    ['4xx', { status: 404, reason: 'status_404' }, { outcome: 'client_error', status: 404 }, 'client_error'],
+    ['unreachable', { reason: 'backend_unreachable' }, { outcome: 'upstream_error', status: 502 }, 'upstream_error'],
+    ['the caller went away', { reason: 'client_left' }, { outcome: 'client_abort' }, undefined],
+    ['cut', { reason: 'reset' }, { outcome: 'upstream_truncated', status: 200 }, 'upstream_truncated'],
+  ] as const)('of a CLIENT span: %s', (_, attemptOver, over, errorType) => {
     const { status: usual, ...bare } = attempt;
     const log = [
       { ...bare, ...('reason' in attemptOver && !('status' in attemptOver) ? {} : { status: usual }), ...attemptOver },
     ];
     const client = exported(answered(one, { ...over, attemptLog: log })).spans.find(({ kind }) => kind === 3);
-    expect(client?.status).toBe(status);
+    expect([client?.status, client?.attributes['error.type']]).toEqual([errorType === undefined ? 0 : 2, errorType]);
   });
 });
 
@@ -229,6 +229,18 @@ describe('what is said', () => {
       },
     ]);
     expect(spans[0]?.attributes).toMatchObject({ 'warmlane.stalled': 0.04, 'warmlane.stalled_by': 'other' });
+  });
+
+  it.each([
+    ['llm.internal:8080', 'llm.internal', 8080],
+    ['LLM', 'llm', 80],
+    ['[::1]:9', '::1', 9],
+    ['a b', undefined, undefined],
+    ['u:p@h', undefined, undefined],
+    ['', undefined, undefined],
+  ])('of the server is the name by which the client asked: %s', (host, address, port) => {
+    const root = exported(answered(evenly(1, 1), { host })).spans[0];
+    expect([root?.attributes['server.address'], root?.attributes['server.port']]).toEqual([address, port]);
   });
 
   it('of a method that HTTP does not know is _OTHER', () => {
@@ -264,6 +276,13 @@ describe('what is said', () => {
 });
 
 describe('the estimate of a trace’s size', () => {
+  it('counts the buckets of gaps that a waiting record holds, though no span has them', () => {
+    const record = sampleRecord({ streamed: true });
+    const itl = { count: 2, sum: 1, zeros: 0, first: -900, counts: Array.from({ length: 1000 }, () => 0) };
+    const more = sizeOf({ ...record, itl }, 'arrays').bytes - sizeOf(record, 'arrays').bytes;
+    expect(more).toBe(8000);
+  });
+
   const full = {
     tokens: new Uint16Array(10_000).fill(2),
     coalesced: new Uint8Array(10_000).fill(1),

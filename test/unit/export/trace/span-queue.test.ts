@@ -237,9 +237,48 @@ describe('an exporter', () => {
     await rest();
     expect(queue.stats()).toMatchObject({ exported: 8, dropped: { export_failed: 3 }, waitingSpans: 0 });
   });
+
+  it('whose later part can’t be made loses that and what would follow, not what arrived already', async () => {
+    const { exporter, under } = manual();
+    const { queue, told } = rig(exporter);
+    queue.add({
+      spans: 10,
+      bytes: 2000,
+      *parts(): Generator<ReadableSpan[], void> {
+        yield spansOf(4);
+        yield spansOf(1);
+        throw new Error('a bug');
+      },
+    });
+    for (let part = 0; part < 2; part += 1) {
+      await rest();
+      under[0]?.done();
+    }
+    await rest();
+    expect(queue.stats()).toMatchObject({ exported: 5, dropped: { export_failed: 5 }, waitingSpans: 0 });
+    expect(told.map(({ spans, error }) => [spans, error === undefined])).toEqual([
+      [4, true],
+      [1, true],
+      [5, false],
+    ]);
+  });
 });
 
 describe('the end', () => {
+  it('counts the later parts of a long trace that it cuts off as dropped', async () => {
+    const { exporter, under } = manual();
+    const { queue, clock } = rig(exporter);
+    queue.add(trace(6, 2000, [spansOf(3), spansOf(1), spansOf(1), spansOf(1)]));
+    await rest();
+    under[0]?.done();
+    await rest();
+    const closed = queue.close(100);
+    clock.advance(100);
+    await closed;
+    await rest();
+    expect(queue.stats()).toMatchObject({ exported: 3, dropped: { shutdown: 3 } });
+  });
+
   it('sends what waits without the delay, then takes nothing any more', async () => {
     const { exporter, under } = manual();
     const { queue } = rig(exporter);

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { maxSamples, maxTextLength, readSamples } from '../../../../src/fleet/engine-metrics/prometheus-text.ts';
 
 const wanted = new Set(['a', 'vllm:x_total', 'b']);
-const one = (line: string) => readSamples(line, wanted).samples[0];
+const one = (line: string) => readSamples(`${line}\n`, wanted).samples[0];
 
 describe('Prometheus text', () => {
   it('gives the wanted series with labels and values, and passes over the others', () => {
@@ -16,6 +16,7 @@ describe('Prometheus text', () => {
       'vllm:x_bucket{le="+Inf"} 9',
       '',
       'b{} .5 1700000000000',
+      '',
     ].join('\n');
     const { samples, malformed, cut } = readSamples(text, wanted);
     expect(samples.map(({ name, value, labels }) => [name, value, Object.fromEntries(labels)])).toEqual([
@@ -63,6 +64,12 @@ describe('Prometheus text', () => {
     expect(long.samples).toEqual([]);
   });
 
+  it('does not read a shorter number where the answer just stops', () => {
+    const { samples, malformed } = readSamples('b 2\na 12345'.slice(0, -3), wanted);
+    expect(samples.map(({ name }) => name)).toEqual(['b']);
+    expect(malformed).toBe(1);
+  });
+
   it('is quick on a line made to be slow', () => {
     const startMs = performance.now();
     for (const evil of [
@@ -70,7 +77,7 @@ describe('Prometheus text', () => {
       `a{${'x="\\\\",'.repeat(100_000)}`,
       `a{x="${'\\'.repeat(900_000)}`,
     ])
-      expect(readSamples(evil, wanted).samples).toEqual([]);
+      expect(readSamples(`${evil}\n`, wanted).samples).toEqual([]);
     expect(performance.now() - startMs).toBeLessThan(1000);
   });
 

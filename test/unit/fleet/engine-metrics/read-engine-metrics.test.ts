@@ -30,6 +30,18 @@ describe('an engine’s metrics', () => {
     });
   });
 
+  it('that can be no counts are none, so that no sum is infinite', () => {
+    const found = reading(
+      'vllm',
+      'vllm:generation_tokens_total{a="1"} 1e308',
+      'vllm:generation_tokens_total{a="2"} 1e308',
+      'vllm:prompt_tokens_total{a="1"} +Inf',
+      'vllm:prompt_tokens_total{a="2"} 7',
+      'vllm:num_preemptions_total -1',
+    );
+    expect(found.counters).toEqual({ promptTokens: 7 });
+  });
+
   it('of vLLM are read by their new names', () => {
     const found = reading(
       'vllm',

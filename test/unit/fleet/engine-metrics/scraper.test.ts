@@ -85,12 +85,13 @@ describe('an engine’s metrics are asked for', () => {
     expect([await scrape(), asked.length]).toEqual([{ kind: 'none', why: 'closed' }, 2]);
   });
 
-  it('again after an answer that failed or came late', async () => {
-    const answers: Record<string, ProbeResult> = { '/metrics': { failure: 'timeout', detail: '' } };
+  it('again after an answer that failed or came late, which is told each time', async () => {
+    const detail = 'no answer within 800 ms';
+    const answers: Record<string, ProbeResult> = { '/metrics': { failure: 'timeout', detail } };
     const { scrape, asked } = world('vllm', answers);
-    expect(await scrape()).toBeUndefined();
+    expect(await scrape()).toEqual({ kind: 'failed', why: detail, atMs: 2001 });
     answers['/metrics'] = text('busy', 503);
-    expect(await scrape()).toBeUndefined();
+    expect(await scrape()).toEqual({ kind: 'failed', why: 'status 503', atMs: 4001 });
     answers['/metrics'] = vllmMetrics;
     expect(await scrape()).toMatchObject({ kind: 'read' });
     expect(asked).toHaveLength(3);
@@ -166,7 +167,7 @@ describe('a fleet', () => {
     backend.answers['/metrics'] = 'hang';
     await pass(10_000);
     expect(fleet.snapshot().backends[0]?.health).toBe('up');
-    expect(scrapes).toHaveLength(1);
+    expect(new Set(scrapes.slice(1).map(({ kind }) => kind))).toEqual(new Set(['failed']));
     fleet.stop();
   });
 });

@@ -1,4 +1,4 @@
-/** HTTP methods as labels: those that HTTP knows, `_OTHER` for the rest, as the HTTP conventions ask. */
+/** HTTP methods as labels and in spans: those that HTTP knows, `_OTHER` for the rest, lest a client invents series and span names. */
 const methods: ReadonlySet<string> = new Set([
   'GET',
   'HEAD',

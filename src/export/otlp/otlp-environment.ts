@@ -1,10 +1,8 @@
 /**
- * The standard `OTEL_*` variables that concern traces → what to do, and a sentence about each that can't be followed (the
- * standard has such a one ignored, with a warning). Reads no file and loads no library.
+ * The standard `OTEL_*` variables that traces and metrics share → where a signal goes and who speaks, and a sentence about
+ * each that can't be followed (the standard has such a one ignored, with a warning). Reads no file and loads no library.
  * Source: https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/ and .../protocol/exporter/
  */
-import type { SamplerChoice } from './sampling.ts';
-
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export type OtlpProtocol = 'http/protobuf' | 'http/json' | 'grpc';
@@ -22,67 +20,12 @@ export interface OtlpTarget {
   readonly keyFile?: string;
 }
 
-export interface TraceEnvironment {
-  /** Traces are wanted: an endpoint or an exporter is named. */
-  readonly asked: boolean;
-  /** `OTEL_SDK_DISABLED`, or no exporter: off whatever else is said. */
-  readonly disabled: boolean;
-  readonly exporter: 'otlp' | 'console';
-  readonly otlp: OtlpTarget;
-  readonly sampler: SamplerChoice;
-  readonly resource: Readonly<Record<string, string>>;
-  readonly batch: {
-    readonly delayMs: number;
-    readonly exportTimeoutMs: number;
-    readonly maxQueueSpans: number;
-    readonly maxBatchSpans: number;
-  };
-}
-
-export interface ReadTraceEnvironment {
-  readonly environment: TraceEnvironment;
-  readonly problems: readonly string[];
-}
-
-/** The standard's own number is 2048; here the bytes are the bound that matters, so many short requests may wait. */
-const defaultQueueSpans = 16_384;
-
-export function readTraceEnvironment(env: Environment): ReadTraceEnvironment {
-  const problems: string[] = [];
-  const read = createReader(env, problems);
-  const exporters = read.list('OTEL_TRACES_EXPORTER');
-  const exporter = exporters[0] ?? 'otlp';
-  if (!['otlp', 'console', 'none'].includes(exporter))
-    problems.push(`OTEL_TRACES_EXPORTER: "${exporter}" is not known here; spans go to otlp`);
-  if (exporters.length > 1) problems.push(`OTEL_TRACES_EXPORTER: only the first, ${exporter}, is used`);
-  const endpoint =
-    read.text('OTEL_EXPORTER_OTLP_TRACES_ENDPOINT') !== undefined ||
-    read.text('OTEL_EXPORTER_OTLP_ENDPOINT') !== undefined;
-  return {
-    environment: {
-      asked: endpoint || exporters.length > 0,
-      disabled: read.text('OTEL_SDK_DISABLED')?.toLowerCase() === 'true' || exporter === 'none',
-      exporter: exporter === 'console' ? 'console' : 'otlp',
-      otlp: readTarget(read, problems),
-      sampler: readSampler(read, problems),
-      resource: readResource(read, problems),
-      batch: {
-        delayMs: read.number('OTEL_BSP_SCHEDULE_DELAY', 5000, 0),
-        exportTimeoutMs: read.number('OTEL_BSP_EXPORT_TIMEOUT', 30_000, 1),
-        maxQueueSpans: read.number('OTEL_BSP_MAX_QUEUE_SIZE', defaultQueueSpans, 1),
-        maxBatchSpans: read.number('OTEL_BSP_MAX_EXPORT_BATCH_SIZE', 512, 1),
-      },
-    },
-    problems,
-  };
-}
-
 /** The signal as it stands in variables' names. */
 type Signal = 'TRACES' | 'METRICS';
 
-type Reader = ReturnType<typeof createReader>;
+export type Reader = ReturnType<typeof createReader>;
 
-export function createReader(env: Environment, problems: string[], signal: Signal = 'TRACES') {
+export function createReader(env: Environment, problems: string[], signal: Signal) {
   /** An empty variable counts as unset. */
   const text = (name: string): string | undefined => {
     const value = env[name]?.trim();
@@ -145,8 +88,8 @@ export function readTarget(read: Reader, problems: string[]): OtlpTarget {
     protocol,
     url: readUrl(read, protocol, problems),
     headers: {
-      ...read.pairs('OTEL_EXPORTER_OTLP_HEADERS'),
-      ...read.pairs(`OTEL_EXPORTER_OTLP_${read.signal}_HEADERS`),
+      ...readHeaders(read, 'OTEL_EXPORTER_OTLP_HEADERS', problems),
+      ...readHeaders(read, `OTEL_EXPORTER_OTLP_${read.signal}_HEADERS`, problems),
     },
     compression,
     timeoutMs: timeoutName === undefined ? 10_000 : read.number(timeoutName, 10_000, 1),
@@ -156,6 +99,22 @@ export function readTarget(read: Reader, problems: string[]): OtlpTarget {
   };
 }
 
+const headerName = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+const headerValue = /^[\t\u0020-\u007e\u0080-\u00ff]*$/;
+
+/**
+ * Without what can't stand in a header, which is said at the start: the library reads the process's own variables beside
+ * these, and then every export fails. A value may be a secret and is not told.
+ */
+function readHeaders(read: Reader, variable: string, problems: string[]): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(read.pairs(variable))) {
+    if (headerName.test(name) && headerValue.test(value)) headers[name] = value;
+    else problems.push(`${variable}: ${JSON.stringify(name)} can't be sent as a header; while it is set, exports fail`);
+  }
+  return headers;
+}
+
 /** The signal's endpoint is used as it is; to the common one HTTP adds the signal's path. */
 function readUrl(read: Reader, protocol: OtlpProtocol, problems: string[]): string {
   const common = read.text('OTEL_EXPORTER_OTLP_ENDPOINT');
@@ -163,10 +122,23 @@ function readUrl(read: Reader, protocol: OtlpProtocol, problems: string[]): stri
   const isHttp = protocol !== 'grpc';
   const path = `/v1/${read.signal.toLowerCase()}`;
   const usual = isHttp ? `http://localhost:4318${path}` : 'http://localhost:4317';
-  const url = own ?? (common === undefined ? usual : isHttp ? `${common.replace(/\/$/, '')}${path}` : common);
+  const url = own ?? (common === undefined ? usual : isHttp ? withPath(common, path) : common);
   if (!isHttp || /^https?:$/.test(protocolOf(url) ?? '')) return url;
   problems.push(`OTEL_EXPORTER_OTLP_ENDPOINT: must be a URL that begins with http:// or https://; ${usual} is used`);
   return usual;
+}
+
+/** A query stays behind the path. */
+function withPath(endpoint: string, path: string): string {
+  if (!URL.canParse(endpoint)) return endpoint;
+  const url = new URL(endpoint);
+  url.pathname = `${url.pathname.replace(/\/$/, '')}${path}`;
+  return url.href;
+}
+
+/** As it may be logged: without credentials and query, where tokens stand. */
+export function shownEndpoint({ url }: OtlpTarget): string {
+  return url.replace(/[?#].*$/, '').replace(/^((?:[a-z][a-z0-9+.-]*:\/\/)?)[^/]*@/i, '$1');
 }
 
 function protocolOf(url: string): string | undefined {
@@ -183,25 +155,6 @@ function oneOf<const Words extends readonly [string, ...string[]]>(
   const found = words.find((word) => word === value.toLowerCase());
   if (found === undefined) onUnknown(value);
   return found ?? words[0];
-}
-
-function readSampler(read: Reader, problems: string[]): SamplerChoice {
-  const name = read.text('OTEL_TRACES_SAMPLER')?.toLowerCase() ?? 'parentbased_always_on';
-  const [, parentBased, root] = /^(parentbased_)?(always_on|always_off|traceidratio)$/.exec(name) ?? [];
-  if (root === undefined) {
-    problems.push(`OTEL_TRACES_SAMPLER: "${name}" is not known here; parentbased_always_on is used`);
-    return { parentBased: true, ratio: 1 };
-  }
-  const ratio = root === 'always_on' ? 1 : root === 'always_off' ? 0 : readRatio(read, problems);
-  return { parentBased: parentBased !== undefined, ratio };
-}
-
-function readRatio(read: Reader, problems: string[]): number {
-  const text = read.text('OTEL_TRACES_SAMPLER_ARG');
-  const ratio = Number(text ?? '1');
-  if (ratio >= 0 && ratio <= 1) return ratio;
-  problems.push('OTEL_TRACES_SAMPLER_ARG: must be a number from 0 to 1; 1 is used');
-  return 1;
 }
 
 export function readResource(read: Reader, problems: string[]): Record<string, string> {

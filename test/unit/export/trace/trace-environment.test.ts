@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
-import { type Environment, readTraceEnvironment } from '../../../../src/export/trace/otlp-environment.ts';
+import { type Environment, shownEndpoint } from '../../../../src/export/otlp/otlp-environment.ts';
+import { readTraceEnvironment } from '../../../../src/export/trace/trace-environment.ts';
 
 const read = (env: Environment) => readTraceEnvironment(env).environment;
 
@@ -25,6 +26,7 @@ describe('where they go', () => {
     [{}, 'http://localhost:4318/v1/traces'],
     [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://c:4318' }, 'http://c:4318/v1/traces'],
     [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'https://c/otlp/' }, 'https://c/otlp/v1/traces'],
+    [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'https://c/?key=k' }, 'https://c/v1/traces?key=k'],
     [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://c/own' }, 'http://c/own'],
     [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a', OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://b/' }, 'http://b/'],
     [{ OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }, 'http://localhost:4317'],
@@ -53,6 +55,21 @@ describe('where they go', () => {
       caFile: '/ca.pem',
     });
   });
+});
+
+it.each([
+  [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://user:secret@c:4318/?key=secret' }, 'http://c:4318/v1/traces'],
+  [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://secret@c/own#secret' }, 'https://c/own'],
+  [{ OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc', OTEL_EXPORTER_OTLP_ENDPOINT: 'user:secret@c:4317' }, 'c:4317'],
+  [{ OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc', OTEL_EXPORTER_OTLP_ENDPOINT: 'unix:///run/c@1' }, 'unix:///run/c@1'],
+])('where they go is shown without credentials and query: %j', (env, shown) => {
+  expect(shownEndpoint(read(env).otlp)).toBe(shown);
+});
+
+it.each(['a b=1', 'a=x%0Ay', 'a=%F0%9F%A6%99'])('what can’t stand in a header is named: %s', (headers) => {
+  const { environment, problems } = readTraceEnvironment({ OTEL_EXPORTER_OTLP_HEADERS: `${headers},good=1` });
+  expect(environment.otlp.headers).toEqual({ good: '1' });
+  expect(problems).toEqual([expect.stringMatching(/^OTEL_EXPORTER_OTLP_HEADERS: "a( b)?" can't be sent as a header/)]);
 });
 
 describe('the sampler', () => {
@@ -85,7 +102,7 @@ it('the resource has the service’s name, which OTEL_SERVICE_NAME says before O
 });
 
 it('batches are as OTEL_BSP_* says', () => {
-  expect(read({}).batch).toEqual({ delayMs: 5000, exportTimeoutMs: 30_000, maxQueueSpans: 16_384, maxBatchSpans: 512 });
+  expect(read({}).batch).toEqual({ delayMs: 5000, exportTimeoutMs: 30_000, maxQueueSpans: 16_384, maxBatchSpans: 64 });
   const env = {
     OTEL_BSP_SCHEDULE_DELAY: '0',
     OTEL_BSP_EXPORT_TIMEOUT: '2',
