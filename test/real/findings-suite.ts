@@ -7,7 +7,7 @@ import { expect, it } from 'vitest';
 import { untilIdle, type Bench } from './bench.ts';
 import { until } from './child-process.ts';
 import { freshPrompt, longPrompt, newRequestId, streamedChat, withId } from './dialects.ts';
-import { ask } from './raw-client.ts';
+import { ask, send as call } from './raw-client.ts';
 import { startWarmlane, type Warmlane } from './warmlane.ts';
 
 export interface ShownFinding {
@@ -56,10 +56,11 @@ export function findingsSuite(kind: 'llama-server' | 'vllm', bench: () => Bench)
     await untilIdle(bench().engine);
     await withWarmlane(bench().engine.url, async (warmlane) => {
       const [stream, prefill] = [newRequestId(), newRequestId()];
-      const streaming = send(warmlane, withId(streamedChat(freshPrompt(), kind === 'vllm' ? 60 : 300), stream));
-      await pause(1500);
+      const streaming = call(warmlane.url, withId(streamedChat(freshPrompt(), 300), stream));
+      // It decodes, and has long to go.
+      await streaming.untilEvents(20);
       await send(warmlane, withId(streamedChat(longPrompt(1200), 2), prefill));
-      await streaming;
+      await streaming.done;
       const found = await untilFound(warmlane, 'prefill_stall');
       expect(found.evidence).toMatchObject({ worstStream: stream, worstCause: prefill });
       expect(found.evidence['worstPromptTokens']).toBeGreaterThan(1000);
