@@ -50,7 +50,7 @@ export interface CeilingAccount {
 
 const aboutCeiling =
   'Proxy-attributed: only traffic that came through here is counted, so real utilisation may be higher, never lower. ' +
-  'A share above 1 means that the config names another card or model; it is not clamped. See deploy/ceiling.md.';
+  'A figure above 100 % means that the config names another card or model; it is not clamped. See deploy/ceiling.md.';
 const aboutConcurrency =
   'What batching does: each stream at the mean number of sequences that decoded on its backend while it did. Answers that ' +
   'did not stream are not in it; cold starts are counted apart (coldStarts) and in no row. tokensPerSecond is of all ' +
