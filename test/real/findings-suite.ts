@@ -91,8 +91,12 @@ export async function findings(warmlane: Warmlane): Promise<readonly ShownFindin
   return [...page.active, ...page.ended];
 }
 
-export function untilFound(warmlane: Warmlane, name: string): Promise<ShownFinding> {
-  const look = async () => (await findings(warmlane)).find(({ finding }) => finding === name);
+/** @param known evidence that may come later than the finding: a victim is told when its request is over */
+export function untilFound(warmlane: Warmlane, name: string, known?: string): Promise<ShownFinding> {
+  const look = async () =>
+    (await findings(warmlane)).find(
+      ({ finding, evidence }) => finding === name && (known === undefined || evidence[known] !== undefined),
+    );
   return until(`the finding ${name}`, look, { timeoutMs: 20_000, everyMs: 250 });
 }
 
