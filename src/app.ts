@@ -88,7 +88,10 @@ export async function startApp(
   const owner = createOwner(config.admit, {
     clock,
     fleet: () => fleet.snapshot(),
-    choose: (ask, load) => choose(ask, load),
+    choose(ask, load) {
+      const ranked = choose(ask, load);
+      return isRefusal(ranked) ? ranked : { ranked, hold: false };
+    },
   });
   fleet.onChange(() => owner.fleetChanged());
   const relays = createRelayRegistry(fleet);

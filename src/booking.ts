@@ -5,6 +5,7 @@
 import type { Job } from './domain/job.ts';
 import type { Outcome, Phase } from './domain/names.ts';
 import type { RecordMark, RequestRecord } from './domain/record.ts';
+import type { AnswerTold, Errand } from './domain/routing.ts';
 import type { Observer } from './measure/observer.ts';
 import type { PipelineDeps } from './pipeline-deps.ts';
 import type { ClientHead, ClientPort } from './platform/client-port.ts';
@@ -23,6 +24,7 @@ export interface BookedPassage {
   readonly head: ClientHead;
   readonly observer: Observer;
   readonly job: Job | undefined;
+  readonly errand: Errand | undefined;
   readonly attempts: number;
 }
 
@@ -40,6 +42,7 @@ export function createBooking(deps: BookingDeps): (passage: BookedPassage, how: 
         requestId: record.requestId,
         error: errorText(failure),
       });
+    passage.errand?.ended(toldBy(record));
     learn(record, passage);
     assess(record, passage.job);
     deps.sinks.add(record);
@@ -90,4 +93,21 @@ export function gone(phase: Phase, reason: string): Ending {
 
 export function errorText(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+/** What a record says of its prompt and of the backend's pace. */
+function toldBy({ outcome, tokens, figures, timeline }: RequestRecord): AnswerTold {
+  const told: { -readonly [key in keyof AnswerTold]: AnswerTold[key] } = {
+    computed: outcome === 'ok' || timeline.firstToken !== undefined,
+  };
+  const { prompt, cached, output } = tokens;
+  const { upstreamTtftMs, tpotMs, prefillMs, prefillKind } = figures;
+  if (prompt !== undefined) told.promptTokens = prompt.value;
+  if (cached !== undefined) told.cachedTokens = cached.value;
+  if (output !== undefined) told.outputTokens = output.value;
+  if (upstreamTtftMs !== undefined) told.upstreamTtftMs = upstreamTtftMs;
+  if (tpotMs !== undefined) told.tpotMs = tpotMs;
+  if (prefillKind === 'split' && prefillMs !== undefined && prompt !== undefined && cached !== undefined)
+    if (prefillMs > 0) told.prefillTokensPerSecond = ((prompt.value - cached.value) * 1000) / prefillMs;
+  return told;
 }

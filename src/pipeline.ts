@@ -19,6 +19,7 @@ import { isSelfContained, type Job } from './domain/job.ts';
 import type { Phase } from './domain/names.ts';
 import type { RecordMark } from './domain/record.ts';
 import { isRefusal, type Refusal } from './domain/refusal.ts';
+import type { Errand } from './domain/routing.ts';
 import type { RunningView } from './domain/running-view.ts';
 import { createWitness } from './fleet/traffic-witness.ts';
 import { createColdStarts } from './measure/cold-starts.ts';
@@ -51,6 +52,8 @@ interface Passage {
   readonly client: ClientPort;
   readonly observer: Observer;
   job: Job | undefined;
+  /** Of the latest permit. */
+  errand: Errand | undefined;
   phase: Phase;
   backend: string | undefined;
   attempts: number;
@@ -154,10 +157,12 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
       if (permit === 'gone') return gone('queued', 'client_left');
       if (isRefusal(permit)) return refuse(passage, permit);
       if (ending !== undefined) {
+        permit.errand?.ended({ computed: false });
         permit.settle();
         return refuse(passage, ending);
       }
       let end: RelayEnd;
+      passage.errand = permit.errand;
       try {
         const elsewhere = hasOther([...exclude, permit.backend.name]);
         end = await relayed(passage, { job, permit, received, elsewhere, afterStale: false });
@@ -179,6 +184,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
         throw end.error;
       }
       if (end.kind !== 'failed') return ended(passage, end, permit);
+      permit.errand?.ended({ computed: false });
       passage.phase = end.phase;
       exclude.push(permit.backend.name);
       const repeat = end.again === 'elsewhere' || end.again === 'elsewhere_once';
@@ -230,6 +236,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
       const ticket = deps.owner.ask(ask, (result) => {
         // The client may leave in the very turn of the grant: the place must not be lost.
         if (client.gone && !isRefusal(result)) {
+          result.errand?.ended({ computed: false });
           result.settle();
           settle('gone');
         } else settle(result);
@@ -266,7 +273,14 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
     passage.backend = backend.name;
     passage.phase = 'connecting';
     passage.attempts += 1;
-    const start = { backend: backend.name, engine: backend.engine, reason: permit.reason, atMs: clock.nowMs() };
+    const start = {
+      backend: backend.name,
+      engine: backend.engine,
+      reason: permit.reason,
+      routing: permit.errand?.note,
+      onFirstToken: permit.decoding,
+      atMs: clock.nowMs(),
+    };
     const trace = observer.attempt(start);
     return new Promise((resolve) => {
       const relay = new Relay(
@@ -402,6 +416,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
           trace: deps.beginTrace?.(head),
         }),
         job: undefined,
+        errand: undefined,
         phase: 'receiving',
         backend: undefined,
         attempts: 0,

@@ -7,6 +7,7 @@
 import type { BackendView, FleetSnapshot } from '../domain/fleet.ts';
 import type { Job } from '../domain/job.ts';
 import { isRefusal, type Refusal } from '../domain/refusal.ts';
+import type { Errand, RouteNote } from '../domain/routing.ts';
 import type { Clock, Timer } from '../platform/clock.ts';
 import { queueFull, queueTimeout } from './refusals.ts';
 import type { AdmitSettings } from './settings.ts';
@@ -14,12 +15,30 @@ import type { AdmitSettings } from './settings.ts';
 export interface RankedTarget {
   readonly backend: BackendView;
   readonly reason: string;
+  /** the decision behind it, for its errand and the record; absent where nothing is known of the prompt */
+  readonly note?: RouteNote;
 }
 
+/** Backends for one job. */
+export interface Choice {
+  /** Best first, never empty: the job goes to the first that has room, or waits for one of them. */
+  readonly ranked: readonly RankedTarget[];
+  /** Not now, wherever there is room: the job waits until something changes (late binding). */
+  readonly hold: boolean;
+}
+
+/** What permits are out on one backend, and what of it their prompts and streams hold. */
 export interface LoadView {
   readonly jobs: number;
   readonly slots: number;
   readonly lastUsed: number;
+  /** uncached prompt tokens of permits whose first token has not come */
+  readonly pendingTokens: number;
+  /** of those, permits */
+  readonly pendingJobs: number;
+  /** sequences of permits whose first token has come, and the prompt tokens of these */
+  readonly decoding: number;
+  readonly contextTokens: number;
 }
 
 export interface Ask {
@@ -36,6 +55,10 @@ export interface Permit {
   readonly reason: string;
   readonly slots: number;
   readonly waitedMs: number;
+  /** absent for jobs that take no engine place */
+  readonly errand?: Errand;
+  /** Its first token came: the prompt is computed, its streams decode. The first call counts. */
+  decoding(): void;
   settle(): void;
 }
 
@@ -58,7 +81,9 @@ export interface Owner {
 export interface OwnerDeps {
   readonly clock: Clock;
   readonly fleet: () => FleetSnapshot;
-  readonly choose: (ask: Ask, load: (backend: string) => LoadView) => readonly RankedTarget[] | Refusal;
+  readonly choose: (ask: Ask, load: (backend: string) => LoadView) => Choice | Refusal;
+  /** A job is on its way from now on. Called within the grant, before the permit is answered. */
+  readonly sent?: (ask: Ask, target: RankedTarget) => Errand | undefined;
 }
 
 interface Waiter {
@@ -68,13 +93,17 @@ interface Waiter {
   timer: Timer | undefined;
 }
 
-interface Load {
-  jobs: number;
-  slots: number;
-  lastUsed: number;
-}
+type Load = { -readonly [key in keyof LoadView]: LoadView[key] };
 
-const idle: LoadView = { jobs: 0, slots: 0, lastUsed: 0 };
+const idle: LoadView = {
+  jobs: 0,
+  slots: 0,
+  lastUsed: 0,
+  pendingTokens: 0,
+  pendingJobs: 0,
+  decoding: 0,
+  contextTokens: 0,
+};
 const none: ReadonlySet<string> = new Set();
 
 export function createOwner(settings: AdmitSettings, deps: OwnerDeps): Owner {
@@ -88,23 +117,32 @@ export function createOwner(settings: AdmitSettings, deps: OwnerDeps): Owner {
   const load = (backend: string): LoadView => loads.get(backend) ?? idle;
 
   function grant(waiter: Waiter, target: RankedTarget): void {
+    const { job } = waiter.ask;
     const { name } = target.backend;
-    const slots = slotsOf(waiter.ask.job, target.backend);
-    const held = loads.get(name) ?? { jobs: 0, slots: 0, lastUsed: 0 };
+    const slots = slotsOf(job, target.backend);
+    const held = loads.get(name) ?? { ...idle };
     loads.set(name, held);
     held.jobs += 1;
     held.slots += slots;
     held.lastUsed = grants += 1;
     waiter.timer?.cancel();
+    const errand = job.generates ? deps.sent?.(waiter.ask, target) : undefined;
+    const share = shareIn(held, { errand, sequences: job.generates ? job.choices : 0 });
     let open = true;
     waiter.answer({
       backend: target.backend,
       reason: target.reason,
       slots,
       waitedMs: clock.nowMs() - waiter.sinceMs,
+      ...(errand === undefined ? {} : { errand }),
+      decoding() {
+        if (!open || !share.decoding()) return;
+        if (queue.length > 0) serveQueue();
+      },
       settle() {
         if (!open) return;
         open = false;
+        share.end();
         held.jobs -= 1;
         held.slots -= slots;
         if (held.jobs === 0 && !deps.fleet().backends.some((backend) => backend.name === name)) loads.delete(name);
@@ -115,16 +153,17 @@ export function createOwner(settings: AdmitSettings, deps: OwnerDeps): Owner {
 
   /** Grants or refuses at once if it can; else names the backends that the job waits for. */
   function attempt(waiter: Waiter, blocked: ReadonlySet<string>): readonly RankedTarget[] | 'settled' {
-    const ranked = deps.choose(waiter.ask, load);
-    if (isRefusal(ranked)) {
+    const choice = deps.choose(waiter.ask, load);
+    if (isRefusal(choice)) {
       waiter.timer?.cancel();
-      waiter.answer(ranked);
+      waiter.answer(choice);
       return 'settled';
     }
+    const { ranked, hold } = choice;
     const free = ranked.find(
       ({ backend }) =>
         !waiter.ask.job.generates ||
-        (!blocked.has(backend.name) && hasRoom(backend, load(backend.name), waiter.ask.job)),
+        (!hold && !blocked.has(backend.name) && hasRoom(backend, load(backend.name), waiter.ask.job)),
     );
     if (free === undefined) return ranked;
     grant(waiter, free);
@@ -199,6 +238,38 @@ export function createOwner(settings: AdmitSettings, deps: OwnerDeps): Owner {
         waiter.timer?.cancel();
         waiter.answer(refusal);
       }
+    },
+  };
+}
+
+/** One permit's part in its backend's load: first among what is to be computed, then among what decodes; taken out once. */
+function shareIn(held: Load, { errand, sequences }: { errand: Errand | undefined; sequences: number }) {
+  const { promptTokens = 0, uncachedTokens = 0 } = errand ?? {};
+  let stage: 'pending' | 'decoding' | 'ended' = 'pending';
+  if (sequences > 0) held.pendingJobs += 1;
+  held.pendingTokens += uncachedTokens;
+  const leave = () => {
+    if (stage === 'pending') {
+      if (sequences > 0) held.pendingJobs -= 1;
+      held.pendingTokens -= uncachedTokens;
+    } else if (stage === 'decoding') {
+      held.decoding -= sequences;
+      held.contextTokens -= promptTokens;
+    }
+  };
+  return {
+    /** @returns false when it decodes already */
+    decoding(): boolean {
+      if (stage !== 'pending' || sequences === 0) return false;
+      leave();
+      stage = 'decoding';
+      held.decoding += sequences;
+      held.contextTokens += promptTokens;
+      return true;
+    },
+    end() {
+      leave();
+      stage = 'ended';
     },
   };
 }

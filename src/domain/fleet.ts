@@ -55,6 +55,15 @@ export interface BackendView {
   readonly modelSize?: ModelSize;
   /** Requests that the engine says it runs at once, where that isn't slots; for people only. */
   readonly maxSequences?: number;
+  /** Relative capacity from the config; absent: 1. */
+  readonly weight?: number;
+  readonly labels?: Readonly<Record<string, string>>;
+  /** Monotonic ms since when it takes work again after it was away or was added; absent: it was there from the start. */
+  readonly backSinceMs?: number;
+  /** How often its process was seen to be another one; what was cached before is gone. Absent: 0. */
+  readonly restarts?: number;
+  /** It failed before: one job at a time until it has done one well. */
+  readonly onTrial?: true;
   /** Things missing there that cost the user something, each with its remedy. */
   readonly advice: readonly string[];
 }

@@ -3,6 +3,7 @@
  * to the owner of fleet and queues. Holds no prompt text and no key.
  */
 import type { EndpointKind, Lane, StreamFormat } from './names.ts';
+import type { PrefixChain } from './prefix.ts';
 
 /** A change of the request body inside one byte span: `[start, end)` of the received body is replaced by `text`. */
 export interface BodyEdit {
@@ -66,6 +67,10 @@ export interface Job {
   /** Profile that the request's header names (`X-Warmlane-Slo`), whether there is one or not. At most 64 characters. */
   readonly slo?: string;
   readonly shape?: AnswerShape;
+  /** Absent when the body says nothing of a prompt, or could not be read. */
+  readonly prefix?: PrefixChain;
+  /** What the client says of the session that it belongs to, with where it said it; at most 256 characters. */
+  readonly session?: string;
   /** The same for the same request of the same client; absent unless repetitions are looked for. For comparing only, never shown. */
   readonly fingerprint?: string;
 }

@@ -4,6 +4,7 @@
  */
 import type { Assessment } from './assessment.ts';
 import type { EndpointKind, Engine, Lane, Outcome, Phase, StreamFormat, Warmth } from './names.ts';
+import type { RouteNote } from './routing.ts';
 import type { SketchData } from './sketch.ts';
 import type { AttemptRecord, TraceIds } from './trace.ts';
 
@@ -227,6 +228,8 @@ export interface RequestRecord {
   readonly itl?: SketchData;
   /** why this backend was chosen: the reason on the permit */
   readonly routeReason?: string;
+  /** the decision behind the last attempt; absent where nothing is known of the prompt */
+  readonly routing?: RouteNote;
   /** in order; the attempt that ended as the request did is not among them. Absent when there were none */
   readonly failedAttempts?: readonly FailedAttempt[];
   /** absent while tracing is off */

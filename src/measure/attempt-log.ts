@@ -3,6 +3,7 @@
  * tracing is on. Belongs to the observer, which tells it the moments; holds a few numbers per attempt.
  */
 import type { Engine, Outcome } from '../domain/names.ts';
+import type { RouteNote } from '../domain/routing.ts';
 import type { Timeline } from '../domain/record.ts';
 import type { AttemptRecord, TraceHeaders, TraceIds } from '../domain/trace.ts';
 import { randomSpanId, traceparentOf } from '../platform/trace-context.ts';
@@ -11,6 +12,10 @@ export interface AttemptStart {
   readonly backend: string;
   readonly engine: Engine;
   readonly reason?: string;
+  /** the decision behind it */
+  readonly routing?: RouteNote | undefined;
+  /** hears of the first token */
+  readonly onFirstToken?: (() => void) | undefined;
 }
 
 export interface AttemptEnd {
@@ -25,7 +30,9 @@ export interface AttemptEnd {
 export class AttemptLog {
   readonly #trace: TraceIds;
   readonly #ended: AttemptRecord[] = [];
-  #open: (AttemptStart & { readonly spanId: string; readonly startMs: number }) | undefined;
+  #open:
+    | (Pick<AttemptStart, 'backend' | 'engine' | 'reason'> & { readonly spanId: string; readonly startMs: number })
+    | undefined;
 
   constructor(trace: TraceIds) {
     this.#trace = trace;
@@ -35,7 +42,8 @@ export class AttemptLog {
   begin(start: AttemptStart, startMs: number): TraceHeaders {
     const { traceId, sampled, state } = this.#trace;
     const spanId = randomSpanId();
-    this.#open = { ...start, spanId, startMs };
+    const { backend, engine, reason } = start;
+    this.#open = { backend, engine, spanId, startMs, ...(reason === undefined ? {} : { reason }) };
     const traceparent = traceparentOf(traceId, spanId, sampled);
     return state === undefined ? { traceparent } : { traceparent, tracestate: state };
   }

@@ -5,6 +5,7 @@
 import type { Job } from '../domain/job.ts';
 import type { Engine, Outcome, Phase } from '../domain/names.ts';
 import type { FailedAttempt, PrefillStall, RecordMark, RequestRecord, Timeline } from '../domain/record.ts';
+import type { RouteNote } from '../domain/routing.ts';
 import type { AttemptRecord } from '../domain/trace.ts';
 import type { AttemptSums, EventMoments } from './attempt.ts';
 import { takeFigures } from './figures.ts';
@@ -50,6 +51,7 @@ export interface Gathered {
   /** Mean number of sequences that decoded there meanwhile. */
   readonly decodeConcurrency: number | undefined;
   readonly routeReason: string | undefined;
+  readonly routing: RouteNote | undefined;
   readonly failedAttempts: readonly FailedAttempt[] | undefined;
   readonly responseId: string | undefined;
   /** Absent while tracing is off. */
@@ -146,6 +148,8 @@ function addOptional(record: Writable<RequestRecord>, gathered: Gathered, ending
   const { decodeConcurrency } = gathered;
   if (decodeConcurrency !== undefined) record.assessment = { decodeConcurrency };
   if (routeReason !== undefined) record.routeReason = routeReason;
+  const { routing } = gathered;
+  if (routing !== undefined) record.routing = routing;
   if (failedAttempts !== undefined) record.failedAttempts = failedAttempts;
   if (start.trace !== undefined) {
     record.trace = start.trace;

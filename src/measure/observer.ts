@@ -7,6 +7,7 @@ import type { Job } from '../domain/job.ts';
 import type { Decoding, DecodeStarts } from '../domain/decoding.ts';
 import { type EndpointKind, type Engine, failedOutcomes, type StreamFormat } from '../domain/names.ts';
 import type { FailedAttempt, RequestRecord, Timeline, TimelineMark } from '../domain/record.ts';
+import type { RouteNote } from '../domain/routing.ts';
 import type { StreamTap } from '../domain/tap.ts';
 import type { TraceHeaders, TraceIds } from '../domain/trace.ts';
 import { Attempt } from './attempt.ts';
@@ -103,6 +104,8 @@ class RequestObserver implements Observer {
   #ownMicros = 0;
   #ownEvents = 0;
   #routeReason: string | undefined;
+  #routing: RouteNote | undefined;
+  #onFirstToken: (() => void) | undefined;
   readonly #attemptLog: AttemptLog | undefined;
   /** How the latest attempt ended, once somebody told. */
   #attemptEnd: AttemptEnd | undefined;
@@ -144,6 +147,8 @@ class RequestObserver implements Observer {
     this.#decoding = undefined;
     this.#backend = next.backend;
     this.#routeReason = next.reason;
+    this.#routing = next.routing;
+    this.#onFirstToken = next.onFirstToken;
     this.#engine = next.engine;
     this.#cold = this.#job?.generates === true && this.#start.coldStarts?.isCold(next.backend) === true;
     this.#attempts += 1;
@@ -239,6 +244,7 @@ class RequestObserver implements Observer {
         coldStart: this.#cold,
         decodeConcurrency: this.#decoding?.concurrency,
         routeReason: this.#routeReason,
+        routing: this.#routing,
         failedAttempts: this.#failedAttempts,
         responseId: this.#current?.responseId,
         attemptLog: this.#attemptLog?.list(),
@@ -280,6 +286,7 @@ class RequestObserver implements Observer {
   /** As soon as the first token is there: a stream that ends meanwhile must find the cause of its stall, and what ran beside it. */
   #notePrefill(toMs: number): void {
     const { prefills, head } = this.#start;
+    this.#onFirstToken?.();
     const fromMs = this.#engine === 'llama-server' ? this.#timeline.head : this.#timeline.sent;
     if (this.#backend !== undefined)
       this.#decoding = this.#start.decodes?.began(this.#backend, this.#job?.choices ?? 1, toMs);

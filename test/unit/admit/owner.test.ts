@@ -11,8 +11,12 @@ function setUp(backends: BackendView[], settings = { maxQueuedJobs: 3, queueTime
   const owner = createOwner(settings, {
     clock,
     fleet: () => ({ atMs: clock.nowMs(), backends }),
-    choose: ({ exclude }) =>
-      backends.filter(({ name }) => !exclude.includes(name)).map((backend) => ({ backend, reason: 'least_load' })),
+    choose: ({ exclude }) => ({
+      ranked: backends
+        .filter(({ name }) => !exclude.includes(name))
+        .map((backend) => ({ backend, reason: 'least_load' })),
+      hold: false,
+    }),
   });
   const ask = (over: { choices?: number; generates?: boolean; again?: boolean; requestId?: string } = {}) => {
     const asked: { result?: Permit | Refusal; ticket?: Ticket } = {};

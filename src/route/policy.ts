@@ -1,0 +1,69 @@
+/**
+ * The port of a routing policy: pure, it takes plain data and returns an order with reasons. Never awaits, keeps nothing.
+ * Eligibility (model, health, context) is settled before (`route.ts`); a policy only orders who is left.
+ */
+import type { BackendView } from '../domain/fleet.ts';
+import type { RouteCost, RouteReason } from '../domain/routing.ts';
+
+/** What is learnt of one backend's pace. */
+export interface EngineSpeed {
+  readonly prefillTokensPerSecond: number;
+  /** ms of one decode step = base + perStream × streams + perContextToken × live KV tokens */
+  readonly decodeBaseMs: number;
+  readonly decodePerStreamMs: number;
+  readonly decodePerContextTokenMs: number;
+}
+
+/** One backend as it stands to one job. */
+export interface Candidate {
+  readonly backend: BackendView;
+  /** permits out, and engine slots that they hold */
+  readonly jobs: number;
+  readonly slots: number;
+  /** grows with every grant anywhere; the smallest was used longest ago */
+  readonly lastUsed: number;
+  /** uncached prompt tokens of jobs sent there whose first token has not come */
+  readonly pendingTokens: number;
+  /** sequences that decode there, and their KV tokens */
+  readonly decoding: number;
+  readonly contextTokens: number;
+  /** of this prompt, as the index believes */
+  readonly heldTokens: number;
+  /** all that the index believes to be held there */
+  readonly indexTokens: number;
+  readonly speed: EngineSpeed;
+  readonly networkSeconds: number;
+  /** relative capacity: the config's weight, less while it starts slowly; above 0 */
+  readonly weight: number;
+}
+
+/** What a policy needs to know of a job. */
+export interface RouteJob {
+  readonly promptTokens: number;
+  /** expected output of one choice */
+  readonly outputTokens: number;
+  readonly choices: number;
+  readonly generates: boolean;
+  /** key of the prompt's first 1 to 2 KiB; breaks ties alike everywhere. 0 where nothing is known of the prompt */
+  readonly prefixKey: number;
+  /** hash of the session hint; absent without one */
+  readonly sessionKey?: number;
+  /** backend that served the session last */
+  readonly sessionHome?: string;
+}
+
+export interface Ranked {
+  readonly backend: BackendView;
+  readonly reason: RouteReason;
+  readonly cost?: RouteCost;
+}
+
+export interface Ranking {
+  /** Best first, never empty. Those not worth going to while a better one is merely full are left out: the job waits for it. */
+  readonly ranked: readonly Ranked[];
+  /** Nobody is to be given the job now: every backlog is over the bound (late binding). */
+  readonly hold: boolean;
+}
+
+/** @param candidates never empty */
+export type Policy = (job: RouteJob, candidates: readonly Candidate[]) => Ranking;
