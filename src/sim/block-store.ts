@@ -3,6 +3,7 @@
  * A block that nobody holds keeps its content until it is needed: least recently freed first, and of one sequence its tail first.
  * A lookup never covers the last token of a prompt, so at least one is computed.
  */
+import { createKeyTable } from './key-table.ts';
 import type { KvStore } from './kv-store.ts';
 import { blockKeys, chainKey, pushToken, startChain, type SimPrompt } from './prompt.ts';
 import type { Sequence } from './sequence.ts';
@@ -16,7 +17,7 @@ export function createBlockStore(settings: BlockCacheSettings, reserve: boolean)
   const references = new Int32Array(total);
   /** NaN: holds nothing that could be found. */
   const keys = new Float64Array(total).fill(Number.NaN);
-  const found = new Map<number, number>();
+  const found = createKeyTable(total);
   const free = createFreeList(total);
   const reserved = new Map<Sequence, number>();
   let reservedBlocks = 0;
@@ -132,8 +133,9 @@ export function createBlockStore(settings: BlockCacheSettings, reserve: boolean)
     offer,
     release,
     clear() {
-      for (const [key, block] of found) {
-        if (references[block] !== 0) continue;
+      for (let block = 0; block < total; block += 1) {
+        const key = keys[block] ?? Number.NaN;
+        if (references[block] !== 0 || Number.isNaN(key)) continue;
         keys[block] = Number.NaN;
         found.delete(key);
       }
