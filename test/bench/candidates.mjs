@@ -22,11 +22,11 @@ import { ask, pinned, startProcess, waitForPort } from './processes.mjs';
 /** @typedef {import('./processes.mjs').Running & { startMs: number }} Proxy */
 
 const benchFolder = import.meta.dirname;
-const mainFile = process.env.WARMLANE_BENCH_MAIN ?? join(benchFolder, '../../dist/main.js');
+export const mainFile = process.env.WARMLANE_BENCH_MAIN ?? join(benchFolder, '../../dist/main.js');
 const longestStartMs = 60_000;
 
 /** @param {string} variable @param {string} program an environment variable names the program, else PATH has it */
-function locate(variable, program) {
+export function locate(variable, program) {
   const given = process.env[variable];
   if (given !== undefined) return existsSync(given) ? given : undefined;
   const found = spawnSync('sh', ['-c', `command -v ${program}`], { encoding: 'utf8' });
@@ -34,7 +34,7 @@ function locate(variable, program) {
 }
 
 /** @param {string[]} command first line of what it prints about its version */
-function versionOf(command) {
+export function versionOf(command) {
   const [file = '', ...args] = command;
   const result = spawnSync(file, args, { encoding: 'utf8', timeout: 20_000 });
   if (result.status !== 0) return 'unknown';
@@ -42,7 +42,7 @@ function versionOf(command) {
 }
 
 /** Version of a Python package, asked of the interpreter beside its script. @param {string | undefined} script @param {string} name */
-function packageVersion(script, name) {
+export function packageVersion(script, name) {
   const python = join(dirname(script ?? ''), 'python3');
   return existsSync(python)
     ? versionOf([python, '-c', `from importlib.metadata import version; print(version('${name}'))`])
