@@ -4,20 +4,30 @@
  */
 import { type CeilingAccount, createCeilingAccount } from './account/ceiling/ceiling-account.ts';
 import { createEngineAccount, type EngineAccount, type OwnRequest } from './account/findings/engine-account.ts';
+import { cacheParams, readCacheQuery } from './account/hits/cache-page.ts';
+import { explained } from './account/hits/explain.ts';
+import { createHitAccount, type HitAccount } from './account/hits/hit-account.ts';
+import { hitFindingNames } from './account/hits/hit-findings.ts';
 import { readSloQuery, sloParams } from './account/slo/goodput-view.ts';
 import { createSloAccount, type SloAccount } from './account/slo/slo-account.ts';
 import { readWindow, windowMessage } from './account/window-lengths.ts';
 import type { Config } from './config/config.ts';
+import type { AnswerCacheFigures } from './domain/answer-cache-figures.ts';
 import type { Assessment } from './domain/assessment.ts';
 import type { DecodeStarts } from './domain/decoding.ts';
 import type { EngineScrape } from './domain/engine-reading.ts';
 import type { FleetSnapshot } from './domain/fleet.ts';
 import type { Job } from './domain/job.ts';
-import type { RequestRecord } from './domain/record.ts';
+import { isReplayed, isWarmUp, type RequestRecord } from './domain/record.ts';
+import type { WarmState } from './domain/warm-state.ts';
+import { registerAnswerCacheMetrics } from './export/metrics/answer-cache-metrics.ts';
+import { countDecision, registerCacheMetrics } from './export/metrics/cache-metrics.ts';
 import { registerCeilingMetrics } from './export/metrics/ceiling-metrics.ts';
 import { registerEngineMetrics } from './export/metrics/engine-metrics.ts';
+import { registerFleetMetrics } from './export/metrics/fleet-metrics.ts';
 import type { RunningRequest } from './export/metrics/live-metrics.ts';
 import { createMeter } from './export/metrics/meter.ts';
+import { registerWarmUpMetrics, type WarmUpStats } from './export/metrics/warm-up-metrics.ts';
 import type { RecordSink } from './export/sinks.ts';
 import { registerTraceMetrics, type TracingStats } from './export/trace/trace-metrics.ts';
 import type { AdminPage } from './http/admin-page.ts';
@@ -35,9 +45,15 @@ export interface AccountingDeps {
     /** @returns ends the subscription */
     onChange(listener: (snapshot: FleetSnapshot) => void): () => void;
     onEngineScrape(listener: (backend: string, scrape: EngineScrape) => void): () => void;
+    ejections(): Iterable<readonly [backend: string, count: number]>;
   };
   /** Engine places that own requests hold on a backend. */
   readonly ownSlots: (backend: string) => number;
+  /** Model by alias; always up to date. */
+  readonly aliases: Readonly<Record<string, string>>;
+  /** Cards of the backends that are in the fleet now. */
+  readonly hardware: () => Config['ceiling']['hardware'];
+  readonly reloads: () => { readonly ok: number; readonly failed: number };
   /** Requests under way. */
   readonly running: () => readonly (OwnRequest & RunningRequest)[];
   readonly waiting: () => number;
@@ -49,6 +65,14 @@ export interface AccountingDeps {
   readonly version: string;
   /** What became of spans; absent while tracing is off. */
   readonly spans?: (() => TracingStats) | undefined;
+  /** What the exact-answer cache tells of itself; absent while there is none. */
+  readonly answerCache?: (() => AnswerCacheFigures) | undefined;
+  /** What prefill ahead of time tells of itself; absent while there is nothing to warm. */
+  readonly warmUp?: (() => WarmUpStats) | undefined;
+  /** Kept records, newest first: what `/explain` tells of. Absent: of none. */
+  readonly records?: (() => readonly RequestRecord[]) | undefined;
+  /** What is believed to be warm. */
+  readonly warm?: (() => WarmState) | undefined;
 }
 
 export interface Accounting {
@@ -78,7 +102,7 @@ export function createAccounting(deps: AccountingDeps): Accounting {
     models: namedModels(config),
   });
   const slo = createSloAccount(config.slo, {
-    aliases: config.classify.modelAliases,
+    aliases: deps.aliases,
     startMs: clock.nowMs(),
     modelLabel: metrics.modelLabel,
     count: meter.count,
@@ -86,20 +110,38 @@ export function createAccounting(deps: AccountingDeps): Accounting {
   meter.gauge('warmlane.slo.target', () =>
     [...slo.targets()].map(({ profile, share }) => ({ labels: { profile }, value: share })),
   );
+  registerFleetMetrics({
+    meter,
+    fleet: () => deps.fleet.snapshot(),
+    ejections: () => deps.fleet.ejections(),
+    reloads: deps.reloads,
+  });
   if (deps.spans !== undefined) registerTraceMetrics(meter, deps.spans);
-  const engines = createEngineAccount({
+  const hits = createHitAccount({
+    startMs: clock.nowMs(),
+    modelLabel: metrics.modelLabel,
+    backends: () => deps.fleet.snapshot().backends,
+    engine: (backend) => engines.series(backend),
+    warm: deps.warm,
+  });
+  const engines: EngineAccount = createEngineAccount({
     clock,
     log: deps.log,
     backends: () => deps.fleet.snapshot().backends,
     running: deps.running,
     ownSlots: deps.ownSlots,
+    more: { names: hitFindingNames, find: hits.find },
   });
+  registerCacheMetrics(meter, { totals: hits.totals, recent: () => hits.recent(clock.nowMs()), warm: deps.warm });
+  if (deps.answerCache !== undefined) registerAnswerCacheMetrics(meter, deps.answerCache);
+  if (deps.warmUp !== undefined) registerWarmUpMetrics(meter, deps.warmUp);
   deps.fleet.onEngineScrape(engines.scraped);
   const ceiling = createCeilingAccount(config.ceiling, {
     beganMs: clock.nowMs(),
-    aliases: config.classify.modelAliases,
+    aliases: deps.aliases,
     backends: () => deps.fleet.snapshot().backends,
     engine: engines.series,
+    hardware: deps.hardware,
   });
   registerCeilingMetrics(meter, () => ceiling.minute(clock.nowMs()));
   const refresh = refresherOf(ceiling, clock);
@@ -109,15 +151,30 @@ export function createAccounting(deps: AccountingDeps): Accounting {
   return {
     decodes: ceiling.decodes,
     assess(record, job) {
+      if (!isOfUsers(record)) return;
       note(record, slo.assess(record, job));
+      note(record, hits.assess(record, job));
     },
     sinks: {
       ...metrics.sinks,
-      slo: { add: (record) => slo.add(record, clock.nowMs()) },
-      engines,
-      ceiling: { add: (record) => ceiling.add(record, clock.nowMs()) },
+      slo: { add: (record) => void (isOfUsers(record) && slo.add(record, clock.nowMs())) },
+      hits: {
+        add(record) {
+          if (!isOfUsers(record)) return;
+          countDecision(meter, record);
+          hits.add(record, clock.nowMs());
+        },
+      },
+      engines: { add: (record) => void (isReplayed(record) || engines.add(record)) },
+      ceiling: { add: (record) => void (isReplayed(record) || ceiling.add(record, clock.nowMs())) },
     },
-    pages: [...metrics.pages, sloPage(slo, clock), ...enginePages(engines), ...ceilingPages(ceiling, clock)],
+    pages: [
+      ...metrics.pages,
+      sloPage(slo, clock),
+      ...cachePages({ hits, records: deps.records ?? (() => []), nowMs: () => clock.nowMs() }),
+      ...enginePages(engines),
+      ...ceilingPages(ceiling, clock),
+    ],
     late: metrics.late,
     stop() {
       engines.stop();
@@ -125,6 +182,11 @@ export function createAccounting(deps: AccountingDeps): Accounting {
       return metrics.stop();
     },
   };
+}
+
+/** It tells how users fare with the engines: neither an earlier answer given again nor warmlane's own work does. */
+function isOfUsers(record: RequestRecord): boolean {
+  return !isReplayed(record) && !isWarmUp(record);
 }
 
 /** Model names that stand in the config: they keep their labels whatever clients ask for. */
@@ -219,6 +281,43 @@ function enginePages(engines: EngineAccount): AdminPage[] {
       about: 'what is amiss or worth knowing, with evidence: what holds now, and the last 200 that ended',
       params: [],
       answer: () => ({ kind: 'json', value: engines.findingsPage() }),
+    },
+  ];
+}
+
+/** Does the prefix cache work, and why did one request go where it went. */
+function cachePages(of: {
+  hits: HitAccount;
+  records: () => readonly RequestRecord[];
+  nowMs: () => number;
+}): AdminPage[] {
+  return [
+    {
+      path: '/cache',
+      about:
+        'does the prefix cache work: reusable, captured, delivered tokens, and why they were missed; ?window=1m, 5m, 60m or start &backend= &model=',
+      params: cacheParams,
+      answer(query) {
+        const asked = readCacheQuery(query);
+        if ('message' in asked) return { kind: 'wrong', ...asked };
+        return { kind: 'long', value: of.hits.page(asked, of.nowMs) };
+      },
+    },
+    {
+      path: '/explain',
+      of: 'request id',
+      about: 'why a request went where it went: every backend that was considered, with its cost in seconds',
+      params: [],
+      answer(_query, requestId) {
+        const record = of.records().find((each) => each.requestId === requestId);
+        if (record === undefined)
+          return {
+            kind: 'missing',
+            message:
+              'No record of this request is kept: it is under way (see /running), came before the last start, or newer ones took its place.',
+          };
+        return { kind: 'json', indented: true, value: explained(record) };
+      },
     },
   ];
 }

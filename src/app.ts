@@ -3,20 +3,24 @@ import { randomUUID } from 'node:crypto';
 import { type Accounting, createAccounting } from './accounting.ts';
 import { createOwner } from './admit/owner.ts';
 import { shuttingDown } from './admit/refusals.ts';
+import type { AnswerCache } from './cache/answer-cache.ts';
 import { classify } from './classify/classify.ts';
 import { targetFor } from './classify/edit-body.ts';
-import { wantedKeys, wantedKeysWithShape } from './classify/wanted-keys.ts';
+import { createPromptReader } from './classify/prefix-scan.ts';
+import { prefixDefaults } from './classify/settings.ts';
+import { keysToScan } from './classify/wanted-keys.ts';
 import type { Config } from './config/config.ts';
 import type { FleetSnapshot } from './domain/fleet.ts';
 import type { Job } from './domain/job.ts';
 import { isRefusal } from './domain/refusal.ts';
 import type { RunningView } from './domain/running-view.ts';
+import { openPromptTrace } from './export/prompt-trace/open-prompt-trace.ts';
 import { createRecords } from './export/records.ts';
 import { createSinks } from './export/sinks.ts';
-import { createFleet, type Fleet } from './fleet/fleet.ts';
+import { createFleet, type Fleet, type Member } from './fleet/fleet.ts';
 import { createMergedModels } from './fleet/merged-models.ts';
 import { createProbeFetch } from './fleet/probe-fetch.ts';
-import { createWitness } from './fleet/traffic-witness.ts';
+import type { ProbeTarget } from './fleet/probe-port.ts';
 import { createAdminApp } from './http/admin-app.ts';
 import { createDataApp } from './http/data-app.ts';
 import { clientHead, createFront } from './http/front.ts';
@@ -24,35 +28,55 @@ import { type Listener, openListener } from './http/listener.ts';
 import { createLoopLag } from './measure/loop-lag.ts';
 import { createObserver } from './measure/observer.ts';
 import { createPrefillLog } from './measure/prefill-log.ts';
+import { createLiveConfig } from './live-config.ts';
+import { createMembership } from './membership.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
+import type { Link } from './pipeline-deps.ts';
 import { Bag } from './platform/bag.ts';
 import { createByteBudget } from './platform/byte-budget.ts';
 import { type Clock, systemClock } from './platform/clock.ts';
 import type { Fingerprint } from './platform/fingerprint.ts';
 import type { Log } from './platform/log.ts';
 import { ownVersion } from './platform/own-version.ts';
+import { type Resolver, systemResolver } from './platform/resolver.ts';
 import { createH1Client } from './platform/upstream/h1-client.ts';
 import type { UpstreamClient } from './platform/upstream/port.ts';
 import { upstreamDefaults } from './platform/upstream/settings.ts';
-import { parseTarget } from './platform/upstream/target.ts';
+import { loadXxhash, type Xxhash } from './platform/xxhash.ts';
 import type { Relay } from './relay/relay.ts';
 import { createTicker } from './relay/ticker.ts';
 import { createTunnels } from './relay/tunnel.ts';
-import { route } from './route/least-load.ts';
 import { createSticky } from './route/sticky.ts';
+import { createRouting } from './routing.ts';
 import { startTracing } from './tracing.ts';
+import { createWarmUpFeed } from './warm-up-feed.ts';
 
 export interface App {
   readonly data: Listener;
   readonly admin: Listener;
   readonly fleet: Fleet;
   readonly pipeline: Pipeline;
+  /**
+   * Takes over what of a new, whole and valid configuration can change at run time, in one step. Requests under way keep
+   * to the one that they began with.
+   */
+  reload(next: Config): ConfigReloaded;
+  /** A new configuration was wrong, and the old one holds. @param problems one line each, without keys */
+  reloadFailed(problems: readonly string[]): void;
   /** Requests under way and open tunnels. */
   running(): readonly RunningView[];
   /** Stops accepting, lets streams end up to the drain deadline, ends the rest. Resolves when all is closed. */
   stop(): Promise<void>;
   /** Ends everything now. */
   kill(): void;
+}
+
+export interface ConfigReloaded {
+  /** What holds now. */
+  readonly inForce: Config;
+  /** By the keys of the config file. */
+  readonly changed: readonly string[];
+  readonly needsRestart: readonly string[];
 }
 
 /** @throws the system's error when a listener's address can't be had */
@@ -63,37 +87,46 @@ export async function startApp(
     readonly clock?: Clock;
     /** For the standard `OTEL_*` variables; none of them unless given. */
     readonly env?: Readonly<Record<string, string | undefined>>;
+    /** Of the configuration, for the page that shows it; absent: there is none. */
+    readonly file?: string;
+    readonly resolver?: Resolver;
   },
 ): Promise<App> {
   const clock = deps.clock ?? systemClock;
   const { log } = deps;
-  const links = new Map(
-    config.fleet.backends.map((backend) => [
-      backend.name,
-      {
-        target: parseTarget(backend.url, backend.tls),
-        ...(backend.apiKey === undefined ? {} : { apiKey: backend.apiKey }),
-      },
-    ]),
-  );
+  const live = createLiveConfig(config, { clock, file: deps.file });
   const upstream = config.upstreamClient === 'h1' ? createH1Client(upstreamDefaults, { clock }) : await undiciClient();
-  const fleet = createFleet(config.fleet, {
-    clock,
-    log,
-    probeFetch: (target) => createProbeFetch(target, clock),
-    ownLoad: (backend) => owner.load(backend),
-  });
+  const probeFetch = (target: ProbeTarget) => createProbeFetch(target, clock);
+  const fleet = createFleet(
+    { ...config.fleet, backends: [] },
+    { clock, log, probeFetch, ownLoad: (backend) => owner.load(backend) },
+  );
+  const around = () => ({ env: deps.env ?? {}, own: [config.http.listen, config.http.admin] });
+  const resolver = deps.resolver ?? systemResolver;
+  const membership = createMembership(config, { clock, log, fleet, resolver, probeFetch, around });
   const sticky = createSticky();
-  const choose = chooser(config, () => fleet.snapshot());
-  const owner = createOwner(config.admit, {
+  /** Kept up to date in place. */
+  const admit = { ...config.admit };
+  const aliases = { ...config.classify.modelAliases };
+  const routing = createRouting(
+    { ...config.route, caches: membership.caches },
+    {
+      clock,
+      fleet: () => fleet.snapshot(),
+      modelOf: (job) => job.servedModel ?? job.model,
+    },
+  );
+  const owner = createOwner(admit, {
     clock,
     fleet: () => fleet.snapshot(),
-    choose(ask, load) {
-      const ranked = choose(ask, load);
-      return isRefusal(ranked) ? ranked : { ranked, hold: false };
-    },
+    choose: routing.choose,
+    sent: routing.sent,
   });
-  fleet.onChange(() => owner.fleetChanged());
+  fleet.onChange(() => {
+    routing.fleetChanged();
+    owner.fleetChanged();
+    warmUp?.fleetChanged(fleet.snapshot());
+  });
   const relays = createRelayRegistry(fleet);
   const records = createRecords(
     { ...config.export, maxRecords: config.http.maxRecords, maxRecordBytes: config.http.maxRecordBytes },
@@ -104,21 +137,39 @@ export async function startApp(
     log,
     env: deps.env ?? {},
     secure: config.http.tls !== undefined,
-    backends: config.fleet.backends,
+    backends: membership.backends,
   });
+  const hash = await loadXxhash();
   const running = (): readonly RunningView[] => [...pipeline.running(), ...tunnels.running()];
+  const answerCache = config.answerCache.enabled ? await openAnswerCache(config, clock) : undefined;
+  const warmUp = createWarmUpFeed(config.warmUp, {
+    clock,
+    log,
+    fleet: () => fleet.snapshot(),
+    owner,
+    pipeline: () => pipeline,
+    makeId: randomUUID,
+    aliases: () => live.settings().classify.modelAliases,
+  });
   const accounting: Accounting = createAccounting({
     config,
     clock,
     log,
     fleet,
     spans: tracing?.stats,
+    records: () => records.list(),
+    warm: () => routing.index.stats(),
     ownSlots: (backend) => owner.load(backend).slots,
     running,
     waiting: () => owner.waiting(),
     lost: () => [...sinks.failures, ['request_log', records.failures] as const],
     env: deps.env ?? {},
     version: ownVersion(),
+    aliases,
+    hardware: membership.hardware,
+    reloads: live.counts,
+    answerCache: answerCache === undefined ? undefined : () => answerCache.stats(),
+    warmUp: warmUp?.stats,
   });
   const traces = tracing === undefined ? {} : { traces: tracing.sink };
   const sinks = createSinks({ records, ...accounting.sinks, ...traces }, (sink, error, record) =>
@@ -128,19 +179,16 @@ export async function startApp(
       error: String(error),
     }),
   );
+  const promptTrace = openPromptTrace(config.promptTrace, log);
   const lag = createLoopLag(clock, accounting.late);
-  const link = (backend: string) => {
-    const found = links.get(backend);
-    if (found === undefined) throw new Error(`no link for backend ${backend}`);
-    return found;
-  };
   const pipeline = createPipeline({
     clock,
     log,
-    settings: { classify: config.classify, relay: config.relay, measure: config.measure },
+    settings: live.settings,
     receiving: {
       maxBodyBytes: config.http.maxBodyBytes,
-      keys: config.slo.checks.usable ? wantedKeysWithShape : wantedKeys,
+      keys: keysToScan({ shape: config.slo.checks.usable, prefix: true }),
+      prompts: createPromptReader(prefixDefaults, hash),
       budget: createByteBudget(config.http.maxHeldBytes),
     },
     fleet,
@@ -152,27 +200,24 @@ export async function startApp(
     prefills: createPrefillLog(),
     decodes: accounting.decodes,
     sinks,
-    assess: accounting.assess,
-    fingerprint: config.slo.checks.retries ? await fingerprint() : undefined,
+    assess(record, job) {
+      accounting.assess(record, job);
+      promptTrace?.add(record, job);
+    },
+    warmUp,
+    fingerprint: config.slo.checks.retries ? await fingerprint(hash) : undefined,
     beginTrace: tracing?.begin,
+    answerCache,
     listModels: createMergedModels({
-      sources: config.fleet.backends.map((backend) => ({
-        name: backend.name,
-        fetch: createProbeFetch(backend, clock),
-        ...(backend.models === undefined ? {} : { models: backend.models }),
-      })),
+      sources: membership.models,
       snapshot: () => fleet.snapshot(),
-      aliases: config.classify.modelAliases,
+      aliases: () => live.settings().classify.modelAliases,
       timeoutMs: config.fleet.probeTimeoutMs,
       epochSeconds: () => Math.floor(clock.wallMs() / 1000),
       nowMs: () => clock.nowMs(),
     }),
-    link,
-    hasOther(job, exclude) {
-      if (fleet.snapshot().backends.every(({ name }) => exclude.includes(name))) return false;
-      const ranked = choose({ job, exclude }, (name) => owner.load(name));
-      return !isRefusal(ranked) && ranked.some(({ reason }) => reason !== 'last_resort');
-    },
+    link: membership.link,
+    hasOther: (job, exclude) => routing.hasOther(job, exclude, (name) => owner.load(name)),
     relaying: relays.add,
   });
   let stopping = false;
@@ -180,16 +225,25 @@ export async function startApp(
     pipeline,
     clock,
     makeId: randomUUID,
-    clientStallMs: config.relay.deadlines.clientStallMs,
+    get clientStallMs() {
+      return live.settings().relay.deadlines.clientStallMs;
+    },
     cors: config.http.cors,
   });
+  /** Of each open tunnel, as they were when it began. */
+  const aliasesOf = new WeakMap<Job, Config['classify']['modelAliases']>();
   const tunnels = createTunnels({
     clock,
-    classify: (head) => classify(head, { bytes: 0 }, config.classify),
-    targetOf: (job) => targetFor(job, config.classify.modelAliases),
+    classify(head) {
+      const { classify: settings } = live.settings();
+      const job = classify(head, { bytes: 0 }, settings);
+      if (!isRefusal(job)) aliasesOf.set(job, settings.modelAliases);
+      return job;
+    },
+    targetOf: (job) => targetFor(job, aliasesOf.get(job) ?? {}),
     owner,
-    link,
-    settings: config.relay,
+    link: membership.link,
+    settings: () => live.settings().relay,
     observe(head) {
       const observer = createObserver(config.measure, {
         head,
@@ -206,7 +260,6 @@ export async function startApp(
         finish: (ending) => sinks.add(observer.finish(ending)),
       };
     },
-    unreachable: (backend, fault) => createWitness(fleet, backend).faulted(fault),
     closing: () => (stopping ? shuttingDown() : undefined),
   });
   const dataApp = createDataApp({
@@ -219,7 +272,9 @@ export async function startApp(
     load: (backend) => owner.load(backend),
     waiting: () => owner.waiting(),
     records: () => records.list(),
-    pages: accounting.pages,
+    pages: [...accounting.pages, live.page(membership.state)],
+    control: membership.control,
+    changes: config.http.adminChanges,
     status: () => ({ uptimeSeconds: Math.round(process.uptime()), rssBytes: process.memoryUsage.rss() }),
     nowMs: () => clock.nowMs(),
     listeningOn: () => ({ host: config.http.admin.host, address: admin.host }),
@@ -245,11 +300,14 @@ export async function startApp(
     await data.close();
     throw error;
   }
+  await membership.start();
   await fleet.start();
 
   const kill = () => {
+    warmUp?.stop();
     // While their clients can still be told, and each gets its record.
     pipeline.endAll(shuttingDown('second_signal'));
+    membership.stop();
     fleet.stop();
     lag.stop();
     tunnels.close();
@@ -264,8 +322,17 @@ export async function startApp(
     pipeline,
     running,
     kill,
+    reload(next) {
+      const changes = live.take(next);
+      Object.assign(admit, changes.inForce.admit);
+      replaceAll(aliases, changes.inForce.classify.modelAliases);
+      membership.configure(changes.inForce);
+      return changes;
+    },
+    reloadFailed: live.failed,
     async stop() {
       stopping = true;
+      warmUp?.stop();
       pipeline.drain(shuttingDown());
       const closed = data.close();
       const deadline = clock.timer(config.http.drainMs, () => {
@@ -278,18 +345,21 @@ export async function startApp(
       data.closeIdle();
       await within(closed, lastBytesMs);
       kill();
-      await Promise.all([closed, admin.close(), accounting.stop(), tracing?.stop()]);
+      await Promise.all([closed, admin.close(), accounting.stop(), tracing?.stop(), promptTrace?.close()]);
     },
   };
 }
 
+/** Loaded only where answers are kept. */
+async function openAnswerCache(config: Config, clock: Clock): Promise<AnswerCache> {
+  const { createAnswerCache } = await import('./cache/answer-cache.ts');
+  return createAnswerCache(config.answerCache, { clock });
+}
+
 /** Loaded only where repeated requests are looked for. */
-async function fingerprint(): Promise<Fingerprint> {
-  const [{ createFingerprint }, { loadXxhash }] = await Promise.all([
-    import('./platform/fingerprint.ts'),
-    import('./platform/xxhash.ts'),
-  ]);
-  return createFingerprint(await loadXxhash());
+async function fingerprint(hash: Xxhash): Promise<Fingerprint> {
+  const { createFingerprint } = await import('./platform/fingerprint.ts');
+  return createFingerprint(hash);
 }
 
 /** Loaded only when it is chosen: it is the larger part of what a start would load. */
@@ -312,18 +382,10 @@ function within(done: Promise<unknown>, ms: number): Promise<void> {
   });
 }
 
-/** Routing's pure choice, with the alias resolved. */
-function chooser(config: Config, snapshot: () => FleetSnapshot) {
-  const { modelAliases } = config.classify;
-  return (
-    ask: { readonly job: Job; readonly exclude: readonly string[]; readonly affinity?: string },
-    load: (backend: string) => { readonly jobs: number; readonly slots: number; readonly lastUsed: number },
-  ) => {
-    const { model } = ask.job;
-    const known = model === undefined ? undefined : Object.hasOwn(modelAliases, model) ? modelAliases[model] : model;
-    const { job, exclude, affinity } = ask;
-    return route({ job, exclude, fleet: snapshot(), load, model: known, affinity });
-  };
+/** For those who keep the object. */
+function replaceAll(held: Record<string, string>, by: Readonly<Record<string, string>>): void {
+  for (const key of Object.keys(held)) delete held[key];
+  Object.assign(held, by);
 }
 
 function readiness(snapshot: FleetSnapshot): string | undefined {
@@ -334,14 +396,16 @@ function readiness(snapshot: FleetSnapshot): string | undefined {
 
 /** Which relays work on which backend, so that a refusing port shortens their patience (R04, R07). */
 function createRelayRegistry(fleet: Fleet) {
-  const byBackend = new Map<string, Bag<Relay>>();
+  const byMember = new WeakMap<Member, Bag<Relay>>();
   fleet.onRefused((backend) => {
-    byBackend.get(backend)?.forEach((relay) => relay.backendRefuses());
+    const member = fleet.member(backend);
+    if (member !== undefined) byMember.get(member)?.forEach((relay) => relay.backendRefuses());
   });
   return {
-    add(backend: string, relay: Relay): () => void {
-      const relays = byBackend.get(backend) ?? new Bag();
-      byBackend.set(backend, relays);
+    add({ member }: Link, relay: Relay): () => void {
+      if (member === undefined) return () => {};
+      const relays = byMember.get(member) ?? new Bag();
+      byMember.set(member, relays);
       const place = relays.add(relay);
       return () => relays.remove(place);
     },

@@ -7,7 +7,7 @@ import type { Outcome, Phase } from './domain/names.ts';
 import type { RecordMark, RequestRecord } from './domain/record.ts';
 import type { AnswerTold, Errand } from './domain/routing.ts';
 import type { Observer } from './measure/observer.ts';
-import type { PipelineDeps } from './pipeline-deps.ts';
+import type { Link, PipelineDeps } from './pipeline-deps.ts';
 import type { ClientHead, ClientPort } from './platform/client-port.ts';
 
 /** How a passage ended, in the record's words. */
@@ -18,17 +18,25 @@ export interface Ending {
   readonly status?: number;
   readonly reason?: string;
   readonly marks?: readonly RecordMark[];
+  /** An earlier answer was given again. */
+  readonly replayed?: true;
 }
 
 export interface BookedPassage {
   readonly head: ClientHead;
   readonly observer: Observer;
   readonly job: Job | undefined;
+  /** To the latest permit's backend. */
+  readonly link: Link | undefined;
   readonly errand: Errand | undefined;
   readonly attempts: number;
+  /** Of the answer, where it may be kept. */
+  readonly recording: { settle(record: RequestRecord): void } | undefined;
+  /** What nobody but warmlane asked for. */
+  readonly terms: { readonly booked: (record: RequestRecord, job: Job | undefined) => void } | undefined;
 }
 
-type BookingDeps = Pick<PipelineDeps, 'clock' | 'log' | 'sticky' | 'fleet' | 'sinks' | 'assess'>;
+type BookingDeps = Pick<PipelineDeps, 'clock' | 'log' | 'sticky' | 'sinks' | 'assess' | 'warmUp'>;
 
 /** @returns books one ended passage; never throws */
 export function createBooking(deps: BookingDeps): (passage: BookedPassage, how: Ending) => void {
@@ -46,6 +54,9 @@ export function createBooking(deps: BookingDeps): (passage: BookedPassage, how: 
     learn(record, passage);
     assess(record, passage.job);
     deps.sinks.add(record);
+    passage.recording?.settle(record);
+    deps.warmUp?.recorded(record, passage.job);
+    passage.terms?.booked(record, passage.job);
   }
 
   function assess(record: RequestRecord, job: Job | undefined): void {
@@ -56,7 +67,7 @@ export function createBooking(deps: BookingDeps): (passage: BookedPassage, how: 
     }
   }
 
-  function learn(record: RequestRecord, { observer, job }: BookedPassage): void {
+  function learn(record: RequestRecord, { observer, job, link }: BookedPassage): void {
     const { backend } = record;
     if (backend === undefined) return;
     const { responseId } = observer;
@@ -67,7 +78,7 @@ export function createBooking(deps: BookingDeps): (passage: BookedPassage, how: 
     if (began && stickyKey !== undefined) deps.sticky.remember(stickyKey, backend);
     if (record.outcome === 'ok' && job?.generates === true) {
       const { prompt, cached } = record.tokens;
-      deps.fleet.noteAnswer(backend, { usage: prompt !== undefined, cached: cached !== undefined });
+      link?.member?.noteAnswer({ usage: prompt !== undefined, cached: cached !== undefined });
     }
   }
 
@@ -101,12 +112,13 @@ function toldBy({ outcome, tokens, figures, timeline }: RequestRecord): AnswerTo
     computed: outcome === 'ok' || timeline.firstToken !== undefined,
   };
   const { prompt, cached, output } = tokens;
-  const { upstreamTtftMs, tpotMs, prefillMs, prefillKind } = figures;
+  const { upstreamTtftMs, tpotMs, connectMs, prefillMs, prefillKind } = figures;
   if (prompt !== undefined) told.promptTokens = prompt.value;
   if (cached !== undefined) told.cachedTokens = cached.value;
   if (output !== undefined) told.outputTokens = output.value;
   if (upstreamTtftMs !== undefined) told.upstreamTtftMs = upstreamTtftMs;
   if (tpotMs !== undefined) told.tpotMs = tpotMs;
+  if (connectMs !== undefined) told.connectMs = connectMs;
   if (prefillKind === 'split' && prefillMs !== undefined && prompt !== undefined && cached !== undefined)
     if (prefillMs > 0) told.prefillTokensPerSecond = ((prompt.value - cached.value) * 1000) / prefillMs;
   return told;

@@ -8,7 +8,7 @@ import { createWindows, type Windows } from './account/windows.ts';
 import { Tally } from './account/windows-figures.ts';
 import { readWindowQuery, tallyView, windowParams } from './account/windows-view.ts';
 import type { FleetSnapshot } from './domain/fleet.ts';
-import type { RequestRecord } from './domain/record.ts';
+import { isReplayed, isWarmUp, type RequestRecord } from './domain/record.ts';
 import { type RunningRequest, registerLiveMetrics } from './export/metrics/live-metrics.ts';
 import type { Meter } from './export/metrics/meter.ts';
 import { readMetricsEnvironment } from './export/metrics/metrics-environment.ts';
@@ -78,7 +78,9 @@ export function createMetrics(settings: MetricsSettings, deps: MetricsDeps): Met
       metrics: requests,
       windows: {
         add(record) {
-          windows.add(record, models.labelOf(record.model ?? record.responseModel), clock.nowMs());
+          if (isReplayed(record)) return;
+          if (!isWarmUp(record))
+            windows.add(record, models.labelOf(record.model ?? record.responseModel), clock.nowMs());
           starts(record);
         },
       },

@@ -1,12 +1,13 @@
 /** What the pipeline is given: the stages' running parts and the settings, composed in `app.ts`. */
 import type { Owner } from './admit/owner.ts';
+import type { AnswerCache } from './cache/answer-cache.ts';
 import type { ReceiveSettings } from './classify/receive.ts';
 import type { ClassifySettings } from './classify/settings.ts';
 import type { DecodeStarts } from './domain/decoding.ts';
 import type { Job } from './domain/job.ts';
 import type { RequestRecord } from './domain/record.ts';
 import type { TraceIds } from './domain/trace.ts';
-import type { Fleet } from './fleet/fleet.ts';
+import type { Fleet, Member } from './fleet/fleet.ts';
 import type { LoopLag } from './measure/loop-lag.ts';
 import type { PrefillLog } from './measure/prefill-log.ts';
 import type { MeasureSettings } from './measure/settings.ts';
@@ -15,21 +16,34 @@ import type { ClientHead } from './platform/client-port.ts';
 import type { Clock } from './platform/clock.ts';
 import type { Fingerprint } from './platform/fingerprint.ts';
 import type { Log } from './platform/log.ts';
-import type { UpstreamClient } from './platform/upstream/port.ts';
+import type { RequestBody, UpstreamClient } from './platform/upstream/port.ts';
 import type { ParsedTarget } from './platform/upstream/target.ts';
+import type { BackendWitness } from './relay/attempt.ts';
 import type { Relay } from './relay/relay.ts';
 import type { RelaySettings } from './relay/settings.ts';
 import type { Ticker } from './relay/ticker.ts';
 import type { Sticky } from './route/sticky.ts';
 
+export interface PipelineSettings {
+  readonly classify: ClassifySettings;
+  readonly relay: RelaySettings;
+  readonly measure: MeasureSettings;
+}
+
+/** Where a backend is, its key, and who is told what is seen of it. */
+export interface Link {
+  readonly target: ParsedTarget;
+  readonly apiKey?: string;
+  readonly witness: BackendWitness;
+  /** Absent only where it had left the fleet already. */
+  readonly member: Member | undefined;
+}
+
 export interface PipelineDeps {
   readonly clock: Clock;
   readonly log: Log;
-  readonly settings: {
-    readonly classify: ClassifySettings;
-    readonly relay: RelaySettings;
-    readonly measure: MeasureSettings;
-  };
+  /** Asked once for each request, which keeps to them. */
+  readonly settings: () => PipelineSettings;
   readonly receiving: ReceiveSettings & { readonly budget: ByteBudget };
   readonly fleet: Fleet;
   readonly owner: Owner;
@@ -48,12 +62,21 @@ export interface PipelineDeps {
   readonly fingerprint?: Fingerprint | undefined;
   /** Notes on a record what the settings and the other requests say of it, before a sink sees it. */
   readonly assess: (record: RequestRecord, job: Job | undefined) => void;
+  /** Is told of each prompt and of each end, so as to warm backends ahead of time; absent when nothing is to be warmed. */
+  readonly warmUp?:
+    | {
+        readonly saw: (job: Job, body: RequestBody) => void;
+        readonly recorded: (record: RequestRecord, job: Job | undefined) => void;
+      }
+    | undefined;
+  /** Earlier answers for the same requests; absent unless they are kept. */
+  readonly answerCache?: AnswerCache | undefined;
   /** The merged list of models as JSON text; undefined: there is nothing to merge. Asked with the client's credentials. */
   readonly listModels: (header: (name: string) => string | undefined) => Promise<string | undefined>;
-  /** Where a backend is, and its key. */
-  readonly link: (backend: string) => { readonly target: ParsedTarget; readonly apiKey?: string };
+  /** Asked at each grant: whoever holds it keeps to it, whatever becomes of the backend's name meanwhile. */
+  readonly link: (backend: string) => Link;
   /** Some backend besides those in `exclude` could take the job. */
   readonly hasOther: (job: Job, exclude: readonly string[]) => boolean;
   /** A relay works on a backend from now on: it hears when that backend's port refuses. Returns how to end that. */
-  readonly relaying: (backend: string, relay: Relay) => () => void;
+  readonly relaying: (link: Link, relay: Relay) => () => void;
 }

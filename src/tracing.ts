@@ -39,7 +39,8 @@ export interface TracingDeps {
   readonly env: Environment;
   /** Clients come by TLS. */
   readonly secure: boolean;
-  readonly backends: readonly { readonly name: string; readonly url: string }[];
+  /** Those in the fleet now; another array when they are others. */
+  readonly backends: () => readonly { readonly name: string; readonly url: string }[];
   /** Instead of the one that the environment asks for. */
   readonly exporter?: TraceExporter;
 }
@@ -71,13 +72,13 @@ export async function startTracing(settings: TraceSettings, deps: TracingDeps): 
     },
     { clock, exporter, onExport: exportLog.note },
   );
-  const addresses = new Map(deps.backends.map(({ name, url }) => [name, addressOf(url)]));
+  const addresses = addressBook(deps.backends);
   const view: SpanView = {
     source: await createSpanSource(environment.resource, ownVersion()),
     tokens: settings.tokens,
     scheme: deps.secure ? 'https' : 'http',
     route: routeTemplate,
-    backend: (name) => addresses.get(name),
+    backend: addresses,
   };
   log.info('traces are on', shown(environment));
   return {
@@ -125,6 +126,17 @@ function createSink(
       const { spans, bytes } = sizeOf(record, settings.tokens);
       queue.add({ spans, bytes, parts: () => requestSpans(record, kept, view) });
     },
+  };
+}
+
+function addressBook(backends: TracingDeps['backends']): (name: string) => BackendAddress | undefined {
+  let of: ReturnType<TracingDeps['backends']> | undefined;
+  let addresses = new Map<string, BackendAddress>();
+  return (name) => {
+    const now = backends();
+    if (now !== of) addresses = new Map(now.map(({ name: one, url }) => [one, addressOf(url)]));
+    of = now;
+    return addresses.get(name);
   };
 }
 

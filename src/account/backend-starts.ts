@@ -1,6 +1,6 @@
 /**
  * How long backends take to come back: from unreachable or loading to up, and to the first token that they give then.
- * Knows configured backends only, so it is bounded by their number. Pure state: told of each change and each record.
+ * Knows backends of the fleet only, so it is bounded by their number. Pure state: told of each change and each record.
  */
 import type { FleetSnapshot } from '../domain/fleet.ts';
 import type { Engine } from '../domain/names.ts';
@@ -36,8 +36,14 @@ export function createBackendStarts(): BackendStarts {
   return {
     seen({ backends }) {
       const ended: BackendStart[] = [];
-      for (const { name, engine, health, healthSinceMs } of backends) {
+      if (starts.size > backends.length) {
+        const here = new Set(backends.map(({ name }) => name));
+        for (const name of starts.keys()) if (!here.has(name)) starts.delete(name);
+      }
+      for (const { name, engine, health, healthReason, healthSinceMs } of backends) {
         const start = starts.get(name);
+        // One that was left alone for failing has not been away.
+        if (healthReason === 'ejected') continue;
         if (health === 'down' || health === 'loading') {
           const going: Start = start === undefined || start.isUp ? { engine, isUp: false } : start;
           going.engine = engine;

@@ -52,7 +52,9 @@ export function createConcurrencyTable(
 
   function ringsOf(backend: string): Rings | undefined {
     let rings = byBackend.get(backend);
-    if (rings === undefined && byBackend.size < maxBackends) {
+    if (rings === undefined) {
+      // Backends come and go: the one that was heard of first makes room.
+      for (const oldest of byBackend.keys()) if (byBackend.size >= maxBackends) byBackend.delete(oldest);
       rings = { fine: createTimeRing(fine, beganMs, makeTable), coarse: createTimeRing(coarse, beganMs, makeTable) };
       byBackend.set(backend, rings);
     }

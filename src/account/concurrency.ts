@@ -42,6 +42,9 @@ export function createDecodeWatch(beganMs: number): DecodeWatch {
     began(backend, sequences, atMs) {
       let decodes = byBackend.get(backend);
       if (decodes === undefined) {
+        // Backends come and go: one where nothing decodes makes room.
+        for (const [name, { running }] of byBackend)
+          if (byBackend.size >= maxBackends && running === 0) byBackend.delete(name);
         if (byBackend.size >= maxBackends) return uncounted;
         decodes = new BackendDecodes(beganMs);
         byBackend.set(backend, decodes);

@@ -27,6 +27,19 @@ export function queueTimeout(queueTimeoutMs: number): Refusal {
   };
 }
 
+/** For warmlane's own jobs that run only where nobody else does. */
+export function notIdle(): Refusal {
+  return {
+    refused: true,
+    code: 'not_idle',
+    status: 503,
+    type: 'api_error',
+    message: 'The backend has other work.',
+    spokenBy: 'warmlane',
+    outcome: 'rejected',
+  };
+}
+
 /** @param reason for the record, where the code doesn't say enough */
 export function shuttingDown(reason?: string): Refusal {
   return {

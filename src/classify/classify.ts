@@ -6,14 +6,17 @@
 import type { Job } from '../domain/job.ts';
 import type { Refusal } from '../domain/refusal.ts';
 import { isRefusal } from '../domain/refusal.ts';
-import type { JsonScanResult } from '../platform/json-scan.ts';
+import { scanJson, type JsonScanResult } from '../platform/json-scan.ts';
 import { readJsonString } from '../platform/json-value.ts';
 import type { MultipartFields } from '../platform/multipart-scan.ts';
 import { readAnswerShape } from './answer-shape.ts';
 import { findEndpoint, type Endpoint } from './endpoint-table.ts';
+import type { PromptRead } from './prefix-scan.ts';
 import { type AskedCounts, readCounts } from './read-counts.ts';
 import { duplicateKey, routeClosed } from './refusals.ts';
+import { readRepeatable } from './repeatable.ts';
 import { queryValue, splitTarget } from './request-path.ts';
+import { defaultSessionHeaders, readSessionHint } from './session-hint.ts';
 import type { ClassifySettings } from './settings.ts';
 import { readStickyKey } from './sticky-key.ts';
 import { readUsageAsk } from './usage-ask.ts';
@@ -31,6 +34,8 @@ export interface ClassifyBody {
   readonly bytes: number;
   readonly scan?: JsonScanResult | undefined;
   readonly multipart?: MultipartFields;
+  /** What was read of the prompt, where prompts are hashed. */
+  readonly prompt?: PromptRead | undefined;
 }
 
 const maxModelChars = 512;
@@ -78,10 +83,27 @@ export function classify(head: ClassifyHead, body: ClassifyBody, settings: Class
   // One by one: a spread inside the literal is copied key by key, some microseconds a request in all.
   if (counts.maxOutputTokens !== undefined) job.maxOutputTokens = counts.maxOutputTokens;
   if (named.model !== undefined) job.model = named.model;
+  const served = resolveAlias(named.model, settings.modelAliases);
+  if (served !== undefined && served !== named.model) job.servedModel = served;
   if (named.modelSpan !== undefined) job.modelSpan = named.modelSpan;
   if (named.modelUnread !== undefined) job.modelUnread = named.modelUnread;
   if (stream && takesUsageAsk) job.firstMember = { at: scan.objectStart + 1, empty: scan.empty };
   if (stickyKey !== undefined) job.stickyKey = stickyKey;
+  const { choices } = counts;
+  const { kind, generates } = endpoint;
+  const repeatable = readRepeatable({ kind, generates, scan, choices, sticky: stickyKey !== undefined });
+  if (repeatable !== undefined) job.repeatable = repeatable;
+  if (generates && scan !== undefined) {
+    const prefix = body.prompt?.chain(served, readAdapter(endpoint, scan));
+    if (prefix !== undefined) job.prefix = prefix;
+    const session = readSessionHint({
+      scan,
+      isMessages: kind === 'messages',
+      header: (name) => head.header(name),
+      headers: settings.sessionHeaders ?? defaultSessionHeaders,
+    });
+    if (session !== undefined) job.session = session;
+  }
   return job;
 }
 
@@ -95,6 +117,20 @@ function resolveInvocation(endpoint: Endpoint, scan: JsonScanResult | undefined)
   if (scan?.fields.has('prompt'))
     return { ...endpoint, kind: 'completions', format: 'completions', reads: 'completions' };
   return endpoint;
+}
+
+/** Two names for one model have one cache. */
+function resolveAlias(model: string | undefined, aliases: ClassifySettings['modelAliases']): string | undefined {
+  return model !== undefined && Object.hasOwn(aliases, model) ? aliases[model] : model;
+}
+
+const adapterKeys = new Map([['adapter_id', 1024]]);
+
+/** TGI's adapter stands beside its sampling; other engines' are among the prompt's members. */
+function readAdapter(endpoint: Endpoint, scan: JsonScanResult): string | undefined {
+  const parameters = endpoint.reads === 'native' ? scan.fields.get('parameters') : undefined;
+  if (parameters?.kind !== 'object' || parameters.value === undefined) return undefined;
+  return readJsonString(scanJson(parameters.value, adapterKeys).fields.get('adapter_id'));
 }
 
 interface StreamSources {

@@ -12,11 +12,15 @@ import { createJsonScan, type JsonScanResult } from '../platform/json-scan.ts';
 import { createMultipartScan, type MultipartFields } from '../platform/multipart-scan.ts';
 import type { BodySink, RequestBody } from '../platform/upstream/port.ts';
 import { applyEdits } from './edit-body.ts';
+import type { BodyReading } from './endpoint-table.ts';
+import type { PromptRead, PromptReader } from './prefix-scan.ts';
 import { bodiesMemoryFull, bodyTooLarge } from './refusals.ts';
 
 export interface ReceiveSettings {
   readonly maxBodyBytes: number;
   readonly keys: ReadonlyMap<string, number>;
+  /** Hashes prompts as they come; absent: nobody wants that. `keys` must have the prompt's then. */
+  readonly prompts?: PromptReader | undefined;
 }
 
 /** Is told of a body what is known of it, when it is known. */
@@ -42,6 +46,8 @@ export interface Received {
   readonly bytes: number;
   /** For `classify`; whoever holds the body longer lets go of it. */
   scan?: JsonScanResult | undefined;
+  /** Likewise. */
+  prompt?: PromptRead | undefined;
   readonly multipart?: MultipartFields;
   /** The body with some spans replaced; the spans must lie in what is here already. */
   edited(edits: readonly BodyEdit[]): RequestBody;
@@ -69,10 +75,18 @@ export function planBody(upload: ClientUpload, contentType: string | undefined, 
   return upload.bytes !== undefined && upload.bytes <= smallBytes ? 'hold' : 'stream';
 }
 
+/** How a body is taken in, and as what. */
+export interface ReceivePlan {
+  readonly kind: BodyPlan;
+  readonly contentType: string | undefined;
+  /** How the prompt in it is to be read; absent where none is. */
+  readonly prompt?: BodyReading | undefined;
+}
+
 /** Resolves when the body is here, or as much of it as is waited for; `gone` when the client left meanwhile. */
 export function receive(
   upload: ClientUpload,
-  plan: { readonly kind: BodyPlan; readonly contentType: string | undefined },
+  plan: ReceivePlan,
   limits: ReceiveSettings & {
     readonly budget: ByteBudget;
     readonly witness: BodyWitness;
@@ -97,8 +111,8 @@ export function receive(
   }
   upload.proceed();
   return new Promise((resolve) => {
-    const { maxBodyBytes, keys } = limits;
-    const stop = hold(upload, plan, { resolve, budget, witness, maxBodyBytes, keys });
+    const { maxBodyBytes, keys, prompts } = limits;
+    const stop = hold(upload, plan, { resolve, budget, witness, maxBodyBytes, keys, prompts });
     limits.stoppable?.(stop);
   });
 }
@@ -110,16 +124,13 @@ interface HoldLimits extends ReceiveSettings {
 }
 
 /** @returns ends the waiting with a refusal */
-function hold(
-  upload: ClientUpload,
-  plan: { kind: BodyPlan; contentType: string | undefined },
-  limits: HoldLimits,
-): (refusal: Refusal) => void {
+function hold(upload: ClientUpload, plan: ReceivePlan, limits: HoldLimits): (refusal: Refusal) => void {
   const { stream } = upload;
   const { budget, witness } = limits;
   const chunks: Buffer[] = [];
   let bytes = 0;
-  let scan = plan.kind === 'json' ? createJsonScan({ keys: limits.keys }) : undefined;
+  let prompt = plan.kind === 'json' && plan.prompt !== undefined ? limits.prompts?.(plan.prompt) : undefined;
+  let scan = plan.kind === 'json' ? createJsonScan({ keys: limits.keys, pieces: prompt }) : undefined;
   const multipart = plan.kind === 'multipart' ? createMultipartScan(plan.contentType ?? '') : undefined;
 
   let settled = false;
@@ -181,14 +192,17 @@ function hold(
   const onEnd = () => {
     const whole = handOut(chunks);
     const scanned = scan?.end();
+    const read = prompt;
     // The functions here live as long as the request.
     scan = undefined;
+    prompt = undefined;
     witness.bytes(bytes);
     witness.last();
     const received: Received = {
       body: { kind: 'held', chunks: whole, bytes },
       bytes,
       scan: scanned,
+      prompt: read,
       edited(edits) {
         const changed = applyEdits(whole, edits);
         return { kind: 'held', chunks: handOut(changed.chunks), bytes: changed.bytes };

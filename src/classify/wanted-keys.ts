@@ -2,7 +2,9 @@
  * Which top-level keys of a JSON body mean something to warmlane, and how much of each value is kept.
  * A body is scanned for all of them; each kind of endpoint reads its own, and only those may not come twice.
  */
+import { forPieces } from '../platform/json-scan.ts';
 import type { BodyReading } from './endpoint-table.ts';
+import { prefixKeys } from './prefix-keys.ts';
 
 /** A name of 512 characters, each written as a six-byte escape, and quotes. */
 const nameBytes = 3 * 1024 + 256;
@@ -27,6 +29,11 @@ export const wantedKeys: ReadonlyMap<string, number> = new Map([
   ['options', objectBytes],
   ['sampling_params', objectBytes],
   ['parameters', objectBytes],
+  ['temperature', numberBytes],
+  ['store', flagBytes],
+  ['prompt_cache_key', nameBytes],
+  ['user', nameBytes],
+  ['metadata', objectBytes],
   ['messages', placeOnly],
   ['prompt', placeOnly],
   ['text', placeOnly],
@@ -41,6 +48,13 @@ export const wantedKeysWithShape: ReadonlyMap<string, number> = new Map([
   ['response_format', objectBytes],
   ['text', objectBytes],
 ]);
+
+/** The keys that a body is scanned for. @param asked whether answers are checked, whether prompts are hashed */
+export function keysToScan(asked: { readonly shape: boolean; readonly prefix: boolean }): ReadonlyMap<string, number> {
+  const wanted = asked.shape ? wantedKeysWithShape : wantedKeys;
+  if (!asked.prefix) return wanted;
+  return new Map([...[...prefixKeys].map((key) => [key, forPieces] as const), ...wanted]);
+}
 
 const generation = ['model', 'stream', 'n', 'n_cmpl', 'max_tokens', 'max_completion_tokens', 'n_predict'] as const;
 

@@ -15,6 +15,7 @@ export const commands = {
 /** Commands with flags of their own; each reads its arguments itself and has its own `--help`. */
 export const separateCommands = {
   report: 'Read request logs and print the whole account, or compare two. Has flags of its own.',
+  replay: 'Play a trace against simulated engines; compare policies and fleets. Has flags of its own.',
   doctor: 'Examine an endpoint from outside; with --cache, how its prompt cache behaves. Has flags of its own.',
 } as const;
 

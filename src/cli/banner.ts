@@ -33,6 +33,7 @@ export function banner({ data, admin, fleet, demo, requestLog, downIntervalMs, p
     ...sampleLines(requestLog),
     'Whole, every token with its moment, it is at',
     `  ${admin}/records?limit=1     (running now: ${admin}/running, backends: ${admin}/backends)`,
+    `Why it went to that backend: ${admin}/explain/ID     (ID: the answer's X-Request-Id, requestId in the line)`,
     `Percentiles, objectives, findings, what batching costs: all pages are listed at ${admin}/`,
     ...(demo !== undefined ? ['', `With your own servers: ${program} --backend http://127.0.0.1:8000`] : []),
     '',

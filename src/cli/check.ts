@@ -4,7 +4,9 @@
 import type { Config } from '../config/config.ts';
 import { type Loaded, loadConfig, type LoadRequest } from '../config/load.ts';
 import { noticesOf } from '../config/notices.ts';
+import { readBackendsFile } from '../config/discovery.ts';
 import { type ConfigProblem, problemText } from '../config/problem.ts';
+import { writeFault } from '../config/writable-file.ts';
 import type { BackendSettings } from '../fleet/settings.ts';
 
 /**
@@ -13,8 +15,26 @@ import type { BackendSettings } from '../fleet/settings.ts';
  */
 export function runCheck(request: LoadRequest, write: (text: string) => void): 0 | 1 {
   const result = loadConfig(request);
-  write(result.ok ? summary(result) : problemList(result.problems));
-  return result.ok ? 0 : 1;
+  const problems = result.ok
+    ? [...discoveredProblems(result.config, request), ...traceProblems(result)]
+    : result.problems;
+  write(result.ok && problems.length === 0 ? summary(result) : problemList(problems));
+  return problems.length === 0 ? 0 : 1;
+}
+
+/** What stands in the file of backends: serving would go on without it, but whoever asks wants to hear of it. */
+function discoveredProblems({ discovery, http }: Config, { env }: LoadRequest): readonly ConfigProblem[] {
+  if (discovery.file === undefined) return [];
+  const read = readBackendsFile(discovery.file.path, { env, own: [http.listen, http.admin] });
+  return read.ok ? [] : read.problems;
+}
+
+/** Serving would go on without its prompt trace. */
+function traceProblems({ config, file }: Loaded): readonly ConfigProblem[] {
+  const path = config.promptTrace.file;
+  const message = path === undefined ? undefined : writeFault(path);
+  if (message === undefined) return [];
+  return [{ path: 'telemetry.promptTrace.file', message, ...(file === undefined ? {} : { file }) }];
 }
 
 /** All problems, one a line, under a line that counts them; `serve` shows the same before it gives up. */
@@ -30,6 +50,7 @@ function summary({ config, file, demo }: Loaded): string {
     `  clients   ${http.tls === undefined ? 'http' : 'https'}://${address(http.listen)}`,
     `  admin     http://${address(http.admin)}`,
     ...backendLines(config, demo),
+    ...discoveryLines(config),
     ...noticesOf(config).map((notice) => `  note      ${notice}`),
   ];
   return `${lines.join('\n')}\n`;
@@ -38,18 +59,34 @@ function summary({ config, file, demo }: Loaded): string {
 function backendLines(config: Config, demo: boolean): readonly string[] {
   if (demo) return ['  backends  simulated (demo)'];
   const { backends } = config.fleet;
+  if (backends.length === 0 && hasDiscovery(config)) return [];
   if (backends.length === 0) return ['  backends  none named: usual places on this machine, else the demo'];
   const width = Math.max(...backends.map(({ name }) => name.length));
   return backends.map((backend, index) => `  ${index === 0 ? 'backends' : '        '}  ${backendLine(backend, width)}`);
 }
 
+/** Backends come from elsewhere than the list. */
+export function hasDiscovery({ discovery }: Config): boolean {
+  return discovery.dns.length > 0 || discovery.file !== undefined;
+}
+
+function discoveryLines({ discovery: { dns, file } }: Config): readonly string[] {
+  const names = dns.map(
+    ({ name, port, scheme }) => `  by DNS    ${scheme}://${name}${port === undefined ? '' : `:${port}`}`,
+  );
+  return file === undefined ? names : [...names, `  by file   ${file.path}`];
+}
+
 /** Says that there is a key, never which. */
-function backendLine({ name, url, engine, maxInFlight, apiKey, models }: BackendSettings, width: number): string {
+function backendLine(backend: BackendSettings, width: number): string {
+  const { name, url, engine, maxInFlight, apiKey, models, weight, drain } = backend;
   const facts = [
     engine,
     models === undefined ? undefined : models.join(' '),
     maxInFlight === undefined ? undefined : `at most ${maxInFlight} jobs`,
+    weight === undefined ? undefined : `weight ${weight}`,
     apiKey === undefined ? undefined : 'with a key',
+    drain === true ? 'drained' : undefined,
   ].filter((fact) => fact !== undefined);
   return `${name.padEnd(width)}  ${url}${facts.length === 0 ? '' : `  (${facts.join(', ')})`}`;
 }

@@ -9,6 +9,7 @@ const examples: readonly (readonly [string, string])[] = [
   ['warmlane --config warmlane.yaml', 'everything from a file'],
   ['warmlane check --config warmlane.yaml', 'is that file right?'],
   ['warmlane report --since 24h warmlane.log*', 'times, failures, tokens, cache hits, SLOs of the last day'],
+  ['warmlane replay prompts.jsonl --backends 4,6', 'would two more servers help?'],
   ['warmlane doctor http://127.0.0.1:8000', 'does it stream, stop when told to, cache? (--cache)'],
 ];
 

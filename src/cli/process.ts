@@ -7,7 +7,7 @@ export interface Process {
   /** Problems and the log. @returns false: it was dropped, too much waits for its reader */
   readonly err: (text: string) => unknown;
   /** @returns how to stop listening */
-  readonly onSignal: (signal: 'SIGTERM' | 'SIGINT', listener: () => void) => () => void;
+  readonly onSignal: (signal: 'SIGTERM' | 'SIGINT' | 'SIGHUP', listener: () => void) => () => void;
   /** An error that nothing caught: always a bug of ours. */
   readonly onUncaught: (listener: (error: unknown) => void) => void;
   /** What comes on stdin; absent: nothing. */

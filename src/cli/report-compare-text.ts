@@ -1,6 +1,6 @@
 /** Before and after as text: what was seen to differ, by how much at least and at most, and what was not. Pure. */
 import type { Comparison, Difference } from '../account/report/compare.ts';
-import { digits, duration, grouped, percent, short, table, wrapped } from './report-table.ts';
+import { countOf, digits, duration, grouped, percent, short, table, wrapped } from './report-table.ts';
 
 const titles: Readonly<Record<Difference['figure'], string>> = {
   ttft: 'TTFT',
@@ -25,10 +25,10 @@ export function comparisonLines({ before, after, confidence, differences }: Comp
     { title: 'n' },
   ];
   const load = (name: string, of: Comparison['before']) =>
-    `${name} ${grouped(of.requests)} requests in ${grouped(of.slices)} slices of ${duration(of.sliceSeconds)}, on average ${digits(of.promptTokensMean)} tokens in and ${digits(of.outputTokensMean)} out`;
+    `${name} ${countOf(of.requests, 'request')} in ${countOf(of.slices, 'slice')} of ${duration(of.sliceSeconds)}, on average ${digits(of.promptTokensMean)} tokens in and ${digits(of.outputTokensMean)} out`;
   if (before.requests === 0 || after.requests === 0)
     return wrapped(
-      `Nothing to compare: ${grouped(before.requests)} requests came before and ${grouped(after.requests)} after.`,
+      `Nothing to compare: ${countOf(before.requests, 'request')} came before and ${grouped(after.requests)} after.`,
     );
   return [
     ...wrapped(`${load('Before:', before)}. ${load('After:', after)}.`),

@@ -67,7 +67,11 @@ function itemOf(text: string, counts: LineCounts): LogItem | undefined {
   return row === undefined ? undefined : { line, row };
 }
 
-async function* readLines(source: AsyncIterable<Uint8Array>, counts: LineCounts): AsyncGenerator<string[]> {
+/** Lines of text, a batch at a time; one that is longer than a MiB is left out and counted as malformed. */
+export async function* readLines(
+  source: AsyncIterable<Uint8Array>,
+  counts: Pick<LineCounts, 'lines' | 'malformed'>,
+): AsyncGenerator<string[]> {
   const decoder = new StringDecoder('utf8');
   let rest = '';
   let skipping = false;
@@ -89,12 +93,16 @@ async function* readLines(source: AsyncIterable<Uint8Array>, counts: LineCounts)
   if (rest !== '' && !skipping) yield [rest];
 }
 
-function countTooLong(counts: LineCounts): void {
+function countTooLong(counts: Pick<LineCounts, 'lines' | 'malformed'>): void {
   counts.lines += 1;
   counts.malformed += 1;
 }
 
-async function unpacked(source: AsyncIterable<Uint8Array>): Promise<AsyncIterable<Uint8Array>> {
+/** @param command that could read it from stdin @throws when it is packed in a way that isn't read here */
+export async function unpacked(
+  source: AsyncIterable<Uint8Array>,
+  command = 'report',
+): Promise<AsyncIterable<Uint8Array>> {
   const iterator = source[Symbol.asyncIterator]();
   const first = await iterator.next();
   const head: Uint8Array = first.done === true ? new Uint8Array() : first.value;
@@ -107,7 +115,7 @@ async function unpacked(source: AsyncIterable<Uint8Array>): Promise<AsyncIterabl
   }
   const packer = packers.find(({ magic }) => startsWith(head, magic));
   if (packer !== undefined)
-    throw new Error(`is packed by ${packer.name}, which isn't read here: ${packer.cat} FILE | warmlane report -`);
+    throw new Error(`is packed by ${packer.name}, which isn't read here: ${packer.cat} FILE | warmlane ${command} -`);
   return whole;
 }
 

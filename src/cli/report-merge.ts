@@ -119,7 +119,8 @@ async function refill<Tag>(reading: Reading<Tag>, deps: MergeDeps): Promise<bool
   }
 }
 
-function reasonOf(error: unknown): string {
+/** Why a file can't be read, in a sentence for people. */
+export function reasonOf(error: unknown): string {
   const { code, message } = error instanceof Error ? (error as NodeJS.ErrnoException) : { message: String(error) };
   if (code === 'ENOENT') return 'there is no such file';
   if (code === 'EACCES') return 'this user may not read it';

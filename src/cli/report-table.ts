@@ -17,6 +17,11 @@ export function grouped(value: number): string {
     .replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
+/** `1 request`, `1,200 requests` */
+export function countOf(count: number, noun: string): string {
+  return `${grouped(count)} ${noun}${count === 1 ? '' : 's'}`;
+}
+
 /** `47.9k`, `1.77M` */
 export function short(value: number): string {
   if (value < 10_000) return grouped(value);

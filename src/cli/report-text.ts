@@ -4,11 +4,13 @@ import type { FindingResult } from '../account/report/finding-lines.ts';
 import type { CountedName, ReportResult } from '../account/report/report.ts';
 import type { SlowRequest } from '../account/report/slowest.ts';
 import type { StallResult } from '../account/report/stalls.ts';
+import { prefixCacheLines } from './report-cache-text.ts';
 import { comparisonLines } from './report-compare-text.ts';
 import { timesLines } from './report-times-text.ts';
 import { sloLines, tokenLines } from './report-tokens-text.ts';
 import {
   begun,
+  countOf,
   digits,
   duration,
   grouped,
@@ -54,6 +56,7 @@ function sections(result: ReportResult, section: Section): readonly string[] {
     ...section('Requests', countLines(result)),
     ...section('Times in ms', timesLines(result.populations)),
     ...section('Tokens', tokenLines(result)),
+    ...section('Prefix cache', prefixCacheLines(result.prefixCache)),
     ...section('SLOs and goodput', sloLines(result)),
     ...result.concurrency.flatMap((backend) =>
       section(`Streams at once on ${shortened(backend.backend, 60)}`, concurrencyLines(backend)),
@@ -75,17 +78,19 @@ function headLines(
     from === undefined || to === undefined ? 'nothing' : `${moment(from)} to ${moment(to)} UTC, ${duration(seconds)}`;
   const files = input.files === 1 ? '1 file' : `${input.files} files`;
   const rest = [
-    `${grouped(input.requests)} requests`,
-    `${grouped(input.others)} other lines`,
+    countOf(input.requests, 'request'),
+    countOf(input.others, 'other line'),
     ...(input.malformed > 0 ? [`${grouped(input.malformed)} malformed`] : []),
     ...(input.foreign > 0 ? [`${grouped(input.foreign)} not warmlane's`] : []),
   ];
   return [
     heading(`warmlane report: ${span}`, colour),
-    ...wrapped(`${files}, ${grouped(input.lines)} lines: ${rest.join(', ')}.`),
+    ...wrapped(`${files}, ${countOf(input.lines, 'line')}: ${rest.join(', ')}.`),
     ...(filters.length === 0
       ? []
-      : wrapped(`Only ${filters.map(printable).join(', ')}: ${grouped(requests.leftOut)} requests are left out.`)),
+      : wrapped(
+          `Only ${filters.map(printable).join(', ')}: ${countOf(requests.leftOut, 'request')} ${requests.leftOut === 1 ? 'is' : 'are'} left out.`,
+        )),
     ...input.problems.flatMap(({ path, why, partly }) =>
       wrapped(`${partly ? 'Not read to its end' : 'Not read'}: ${printable(path)}: ${printable(why)}.`),
     ),
@@ -107,6 +112,7 @@ const shownNames: readonly (readonly [CountedName, string])[] = [
   ['streamed', 'streamed'],
   ['warmth', 'warmth'],
   ['routeReason', 'routed by'],
+  ['routePolicy', 'policy'],
   ['finish', 'finish'],
   ['marks', 'marked'],
 ];
@@ -173,7 +179,7 @@ function concurrencyNotes({ coldStarts, levelFromMoments, clipped, unseen }: Con
 
 function stallLines({ streams, ofStreams, stalledMs, longestMs, causes, worst }: StallResult): readonly string[] {
   if (streams === 0) return [];
-  const lost = `${grouped(streams)} of ${grouped(ofStreams)} streams lost ${duration(stalledMs / 1000)} in all, at most ${digits(longestMs)} ms at once, to ${grouped(causes)} requests. The worst, by each stream's longest stall:`;
+  const lost = `${grouped(streams)} of ${countOf(ofStreams, 'stream')} lost ${duration(stalledMs / 1000)} in all, at most ${digits(longestMs)} ms at once, to ${countOf(causes, 'request')}. The worst, by each stream's longest stall:`;
   // A column without any value is left out.
   const unknown = worst.some(({ promptTokens }) => promptTokens !== undefined) ? '–' : '';
   const rows = worst.map((cause) => [

@@ -1,7 +1,7 @@
 /** The tables of times: one for each figure, a line for each population, and below what has no value and why. Pure. */
 import type { FigureName, FigureResult, QuantileName } from '../account/report/figures.ts';
 import type { PopulationResult } from '../account/report/populations.ts';
-import { digits, grouped, listed, shortened, table, wrapped } from './report-table.ts';
+import { countOf, digits, grouped, listed, shortened, table, wrapped } from './report-table.ts';
 
 const titles: Readonly<Record<FigureName, string>> = {
   ttft: 'TTFT',
@@ -37,7 +37,7 @@ export function timesLines(populations: readonly PopulationResult[]): readonly s
     const title = figure === 'ttft' && sameFirst ? 'TTFT, TTFA' : titles[figure];
     return shown.map((cells, i) => [i === 0 ? title : '', ...cells]);
   });
-  return [
+  const lines = [
     ...(rows.length === 0 ? [] : timesTable(rows)),
     ...(rows.some((cells) => cells.includes('–'))
       ? ['  – needs more values: p90 has a meaning from 10 on, p95 from 20, p99 from 100, p99.9 from 1,000.']
@@ -47,8 +47,8 @@ export function timesLines(populations: readonly PopulationResult[]): readonly s
     ...namedTable(populations, 'backend'),
     ...namedTable(populations, 'lane'),
     ...endpointTable(populations),
-    ...starLines(populations),
   ];
+  return [...lines, ...starLines(lines)];
 }
 
 function timesTable(rows: readonly (readonly string[])[]): readonly string[] {
@@ -105,7 +105,7 @@ function namedTable(populations: readonly PopulationResult[], by: 'model' | 'bac
   const blocks = shown.flatMap(({ name = '', requests }, i) => {
     const from = 1 + counts.slice(0, i).reduce((sum, count) => sum + count, 0);
     return [
-      `  ${by} ${shortened(name, 60)}, ${grouped(requests)} requests`,
+      `  ${by} ${shortened(name, 60)}, ${countOf(requests, 'request')}`,
       ...whole.slice(from, from + (counts[i] ?? 0)),
     ];
   });
@@ -138,11 +138,9 @@ function withoutLines({ figures: own }: PopulationResult): readonly string[] {
   return lines.length === 0 ? [] : ['', '  Requests that have no value, by reason', ...lines];
 }
 
-function starLines(populations: readonly PopulationResult[]): readonly string[] {
-  const starred = populations.some((population) =>
-    figures.some((figure) => population.figures[figure].never.length > 0 && population.figures[figure].values > 0),
-  );
-  return starred
+/** @param lines of all tables: a star that isn't printed needs no word. */
+function starLines(lines: readonly string[]): readonly string[] {
+  return lines.some((line) => /\s[\d.,]+\*(\s|$)/.test(line))
     ? wrapped(
         '* Of the requests that have a value. So many failed before they could have one that, with those counted in, this percentile is never reached.',
       )

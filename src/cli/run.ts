@@ -14,6 +14,10 @@ export async function runCli(process: Process): Promise<number> {
     const { runReport } = await import('./report.ts');
     return runReport(process.argv.slice(1), process, Date.now());
   }
+  if (process.argv[0] === 'replay') {
+    const { runReplay } = await import('./replay/run-replay.ts');
+    return runReplay(process.argv.slice(1), process);
+  }
   if (process.argv[0] === 'doctor') return runDoctor(process);
   const args = parseArguments(process.argv);
   switch (args.kind) {

@@ -10,10 +10,12 @@ import { findLocalServers } from '../fleet/discover.ts';
 import { createProbeFetch } from '../fleet/probe-fetch.ts';
 import { systemClock } from '../platform/clock.ts';
 import { createLog, type Log } from '../platform/log.ts';
+import { watchFile } from '../platform/watch-file.ts';
 import { banner } from './banner.ts';
-import { problemList } from './check.ts';
+import { hasDiscovery, problemList } from './check.ts';
 import { startDemo, type Demo } from './demo.ts';
 import type { Process } from './process.ts';
+import { createReloader, type Reloader } from './reload.ts';
 
 export async function serve(request: LoadRequest, process: Process): Promise<number> {
   const loaded = loadConfig(request);
@@ -21,24 +23,33 @@ export async function serve(request: LoadRequest, process: Process): Promise<num
     process.err(problemList(loaded.problems));
     return 1;
   }
-  const log = createLog(loaded.config.log, process.err);
+  // Its level may change while it is in use.
+  const logging = { ...loaded.config.log };
+  const log = createLog(logging, process.err);
   process.onUncaught((error) => {
     // One request's bug must not end the others' streams: it is logged as what it is, and serving goes on.
     log.error('internal error', { error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
   });
   const signals = listenForSignals(process, log);
+  const reloads = listenForReloads(process, loaded.file);
   for (const notice of noticesOf(loaded.config)) log.warn(notice);
   const { config, demo } = await whatToServe(loaded.config, loaded.demo);
   if (signals.stopping()) {
+    reloads.stop();
     await demo?.close();
     log.info('stopped');
     return 0;
   }
   let app: App;
   try {
-    app = await startApp(config, { log, env: process.env });
+    app = await startApp(config, {
+      log,
+      env: process.env,
+      ...(loaded.file === undefined ? {} : { file: loaded.file }),
+    });
   } catch (error) {
     process.err(`warmlane: ${listenProblem(error)}\n`);
+    reloads.stop();
     await demo?.close();
     return 1;
   }
@@ -57,9 +68,20 @@ export async function serve(request: LoadRequest, process: Process): Promise<num
       }),
     );
     app.fleet.onChange(adviser(log));
+    reloads.started(
+      createReloader({
+        request,
+        app,
+        log,
+        first: loaded.config,
+        found: config === loaded.config ? undefined : config.fleet.backends,
+        setLogLevel: (level) => (logging.level = level),
+      }),
+    );
     demo?.startTraffic(urls.data);
   }
   await signals.asked;
+  reloads.stop();
   return stopped({ app, demo, log }, process.exit);
 }
 
@@ -81,7 +103,8 @@ function programOf(env: Process['env']): string {
 
 /** What the configuration names, else what answers on this machine, else simulated servers. */
 async function whatToServe(config: Config, wantsDemo: boolean): Promise<{ config: Config; demo: Demo | undefined }> {
-  if (!wantsDemo && config.fleet.backends.length > 0) return { config, demo: undefined };
+  const named = config.fleet.backends.length > 0 || hasDiscovery(config);
+  if (!wantsDemo && named) return { config, demo: undefined };
   const found = wantsDemo
     ? []
     : await findLocalServers({ clock: systemClock, probeFetch: (target) => createProbeFetch(target, systemClock) });
@@ -90,6 +113,34 @@ async function whatToServe(config: Config, wantsDemo: boolean): Promise<{ config
     ...backend,
   }));
   return { config: { ...config, fleet: { ...config.fleet, backends } }, demo };
+}
+
+interface Reloads {
+  /** From here on there is something to reload; what was asked before is done now. */
+  readonly started: (reloader: Reloader) => void;
+  readonly stop: () => void;
+}
+
+/** From the first moment on: a file that changes during the start is not missed, and SIGHUP doesn't end the process. */
+function listenForReloads(process: Process, file: string | undefined): Reloads {
+  let reloader: Reloader | undefined;
+  let early: 'SIGHUP' | 'file' | undefined;
+  const ask = (by: 'SIGHUP' | 'file') => () => {
+    if (reloader === undefined) early = by;
+    else reloader.reload(by);
+  };
+  const unhear = process.onSignal('SIGHUP', ask('SIGHUP'));
+  const watch = file === undefined ? undefined : watchFile(file, { clock: systemClock, changed: ask('file') });
+  return {
+    started(made) {
+      reloader = made;
+      if (early !== undefined) made.reload(early);
+    },
+    stop() {
+      unhear();
+      watch?.stop();
+    },
+  };
 }
 
 interface Signals {

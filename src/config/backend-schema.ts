@@ -6,6 +6,7 @@ import * as v from 'valibot';
 
 import type { Engine } from '../domain/names.ts';
 import { hostPort, isServerName, parseBackendUrl } from './address.ts';
+import { cachePolicy } from './cache-schema.ts';
 import * as field from './field.ts';
 import { hardware } from './hardware-schema.ts';
 
@@ -33,26 +34,43 @@ const backendTls = field.section(
   'How https:// is spoken with this backend.',
 );
 
-const backend = v.pipe(
+/** What may be said of a server whose address comes from elsewhere. */
+export const backendTraits = {
+  engine: v.exactOptional(field.oneOf(engines, 'What runs there; found out by a probe unless given.')),
+  models: v.exactOptional(field.list(modelName, 1000, 'Models that it serves; asked of it unless given.')),
+  maxInFlight: v.exactOptional(
+    field.wholeNumber(
+      { unit: 'jobs', min: 1, max: 65_535 },
+      "Jobs in flight there at most. Unless given: llama-server's slots, no limit for others.",
+    ),
+  ),
+  weight: v.exactOptional(field.positive('shares', 1000, 'Its capacity beside the others; 1 unless given.')),
+  labels: v.exactOptional(
+    v.pipe(
+      v.record(
+        field.label('A label.'),
+        field.text(128, 'What it says.'),
+        'must be a map of at most 16 labels, name: text',
+      ),
+      v.maxEntries(16, 'must be a map of at most 16 labels, name: text'),
+      v.description('Shown on the admin pages: zone, rack, card …'),
+    ),
+  ),
+  drain: v.exactOptional(field.flag('Takes no new work; what runs there ends well.')),
+  apiKey: v.exactOptional(
+    field.bearerKey('Sent as "Authorization: Bearer …" on probes, and on requests without credentials of their own.'),
+  ),
+  tls: v.exactOptional(backendTls),
+} as const;
+
+export const backend = v.pipe(
   field.section(
     {
       url: field.backendUrl('Where it is: http(s)://host:port, with a path prefix if it has one, without /v1.'),
       name: v.exactOptional(field.label('Short unique name for logs and records; host:port unless given.')),
-      engine: v.exactOptional(field.oneOf(engines, 'What runs there; found out by a probe unless given.')),
-      models: v.exactOptional(field.list(modelName, 1000, 'Models that it serves; asked of it unless given.')),
-      maxInFlight: v.exactOptional(
-        field.wholeNumber(
-          { unit: 'jobs', min: 1, max: 65_535 },
-          "Jobs in flight there at most. Unless given: llama-server's slots, no limit for others.",
-        ),
-      ),
-      apiKey: v.exactOptional(
-        field.bearerKey(
-          'Sent as "Authorization: Bearer …" on probes, and on requests without credentials of their own.',
-        ),
-      ),
-      tls: v.exactOptional(backendTls),
+      ...backendTraits,
       hardware: v.exactOptional(hardware),
+      cache: v.exactOptional(cachePolicy),
     },
     'One model server.',
     textInItsPlace,
@@ -70,7 +88,7 @@ const backend = v.pipe(
 /** Never the text itself: it may hold a key. */
 function textInItsPlace(found: unknown): string | undefined {
   if (typeof found !== 'string') return undefined;
-  const key = /^(url|name|engine|models|maxInFlight|apiKey|tls|hardware):\S/.exec(found)?.[1];
+  const key = /^(url|name|engine|models|maxInFlight|weight|labels|drain|apiKey|tls|hardware|cache):\S/.exec(found)?.[1];
   if (key !== undefined) return `a blank is missing after ${key}:`;
   return /^https?:\/\//i.test(found) ? 'write - url: http://…' : undefined;
 }
@@ -81,20 +99,27 @@ export const backends = v.pipe(
     // A list with another fault reaches this too: names are compared as far as they can be told.
     if (!Array.isArray(dataset.value)) return;
     const items: readonly unknown[] = dataset.value;
-    const urls = new Map<string, string | undefined>();
+    const names = new Map<string, string | undefined>();
+    const urls = new Map<string, string>();
     for (const [index, one] of items.entries()) {
       const name = nameOf(one);
       if (name === undefined) continue;
       const url = urlOf(one);
-      if (urls.has(name)) {
-        const same = url !== undefined && urls.get(name) === url;
+      const isSame = url !== undefined && names.get(name) === url;
+      const other = url === undefined ? undefined : urls.get(url);
+      const message = isSame
+        ? `the same URL twice (${name}); name each backend once`
+        : names.has(name)
+          ? `the name ${name} is taken by a backend above; give each its own "name"`
+          : other !== undefined
+            ? `the same URL as ${other}; name each backend once`
+            : undefined;
+      if (message !== undefined) {
         const path: [v.ArrayPathItem] = [{ type: 'array', origin: 'value', input: [...items], key: index, value: one }];
-        const message = same
-          ? `the same URL twice (${name}); name each backend once`
-          : `the name ${name} is taken by a backend above; give each its own "name"`;
         addIssue({ message, path });
       }
-      urls.set(name, url);
+      names.set(name, url);
+      if (url !== undefined && other === undefined) urls.set(url, name);
     }
   }),
 );

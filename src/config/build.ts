@@ -1,21 +1,31 @@
 /**
  * The checked file → the settings of each folder, frozen. Renames and regroups; decides nothing.
  */
+import { resolve } from 'node:path';
+
 import type { CeilingSettings } from '../account/ceiling/settings.ts';
 import { allProfiles } from '../account/slo/slo-settings.ts';
-import type { BackendSettings } from '../fleet/settings.ts';
+import { costDefaults, type RouteSettings } from '../route/settings.ts';
 import { hostPort } from './address.ts';
 import type { Config } from './config.ts';
+import { backendSettings, discoverySettings } from './discovery.ts';
 import type { ConfigFile } from './schema.ts';
+import { warmPrompts } from './warm-prompts.ts';
 
 /**
  * @param pems text of each PEM file by the path text of the key that names it
  * @param modelConfigs parsed content of each `config.json`, likewise
+ * @param warmBodies text of each file with a request's body, likewise
+ * @param folder what relative paths are relative to
  */
 export function buildConfig(
   file: ConfigFile,
   pems: ReadonlyMap<string, string>,
-  modelConfigs: ReadonlyMap<string, unknown>,
+  {
+    modelConfigs,
+    warmBodies,
+    folder,
+  }: { folder: string; modelConfigs: ReadonlyMap<string, unknown>; warmBodies: ReadonlyMap<string, string> },
 ): Config {
   const { clients, deadlines, log, probes, queue, records, stream } = file;
   const { requestHeadMs, requestMs, drainMs, ...relayDeadlines } = deadlines;
@@ -25,6 +35,7 @@ export function buildConfig(
     http: {
       listen: file.listen,
       admin: file.admin.listen,
+      adminChanges: file.admin.changes,
       ...(cert !== undefined && key !== undefined ? { tls: { cert, key } } : {}),
       maxBodyBytes: clients.maxBodyBytes,
       maxHeldBytes: clients.maxHeldBytes,
@@ -36,7 +47,11 @@ export function buildConfig(
       maxRecords: records.maxRecords,
       maxRecordBytes: records.maxRecordBytes,
     },
-    classify: { openRoutes: file.routes.open, modelAliases: withoutPrototype(file.models.aliases) },
+    classify: {
+      openRoutes: file.routes.open,
+      modelAliases: withoutPrototype(file.models.aliases),
+      sessionHeaders: file.routing.sessionHeaders.map((name) => name.toLowerCase()),
+    },
     admit: { maxQueuedJobs: queue.maxJobs, queueTimeoutMs: queue.timeoutMs },
     fleet: {
       backends: file.backends.map((backend, index) =>
@@ -46,7 +61,10 @@ export function buildConfig(
       probeDownIntervalMs: probes.downIntervalMs,
       probeTimeoutMs: probes.timeoutMs,
       engineMetrics: probes.engineMetrics,
+      breaker: file.breaker,
     },
+    discovery: discoverySettings(file, pems, folder),
+    route: routeSettings(file),
     relay: {
       deadlines: relayDeadlines,
       heartbeatMs: stream.heartbeatMs,
@@ -55,13 +73,17 @@ export function buildConfig(
       usage: file.usage,
       retryAfterCrash: file.retry.afterCrash,
       passConversationId: file.routes.passConversationId,
+      responseHeaders: file.responseHeaders,
     },
     measure: measureSettings(file),
     slo: sloSettings(file.slo),
     ceiling: ceilingSettings(file, modelConfigs),
+    warmUp: { ...file.warmUp, prompts: warmPrompts(file.warmUp, warmBodies) },
+    answerCache: answerCacheSettings(file.answerCache),
     export: { requestLog: log.requests },
     traces: file.telemetry.traces,
     metrics: file.telemetry.metrics,
+    promptTrace: promptTraceSettings(file, folder),
     log: { level: log.level, format: log.format },
     upstreamClient: file.upstreamClient,
   });
@@ -79,6 +101,40 @@ function ceilingSettings(file: ConfigFile, modelConfigs: ReadonlyMap<string, unk
   };
 }
 
+function routeSettings({ routing, backends, slo }: ConfigFile): RouteSettings {
+  const { policy, pools, lambda, nu, rho, sessionBonusMs, maxSessions, sessionTtlMs, slowStartMs } = routing;
+  const holdMs = routing.holdMs ?? holdMsFor(slo);
+  const caches: Record<string, RouteSettings['caches'][string]> = {};
+  for (const { url, name = hostPort(url), cache } of backends) if (cache !== undefined) caches[name] = cache;
+  return {
+    policy,
+    pools,
+    cost: { lambda, nu, rho, holdMs, sessionBonusMs },
+    maxSessions,
+    sessionTtlMs,
+    slowStartMs,
+    index: routing.index,
+    caches: withoutPrototype(caches),
+  };
+}
+
+/** Where a first token is to come in time, a quarter of that time may be spent on waiting for others' prompts. */
+function holdMsFor({ default: fallback, profiles }: ConfigFile['slo']): number {
+  const { ttftMs } = allProfiles(profiles).find(({ name }) => name === fallback) ?? {};
+  return ttftMs === undefined ? costDefaults.holdMs : ttftMs / 4;
+}
+
+/** Headers are found by their lower-case names. */
+function answerCacheSettings({ header, tenantHeaders, ...rest }: ConfigFile['answerCache']): Config['answerCache'] {
+  const lower = tenantHeaders.map((name) => name.toLowerCase());
+  return { ...rest, header: header.toLowerCase(), tenantHeaders: lower };
+}
+
+function promptTraceSettings({ telemetry }: ConfigFile, folder: string): Config['promptTrace'] {
+  const { file, maxBytes } = telemetry.promptTrace;
+  return file === undefined ? { maxBytes } : { file: resolve(folder, file), maxBytes };
+}
+
 function measureSettings({ measure, slo }: ConfigFile): Config['measure'] {
   return slo.checks.usable ? { ...measure, maxCheckedBytes: slo.checks.maxTextBytes } : measure;
 }
@@ -90,17 +146,6 @@ function sloSettings({ default: fallback, routes, models, profiles, checks }: Co
     routes: withoutPrototype(routes),
     models: withoutPrototype(models),
     checks,
-  };
-}
-
-function backendSettings(backend: ConfigFile['backends'][number], ca: string | undefined): BackendSettings {
-  const { tls, hardware: _, name = hostPort(backend.url), ...rest } = backend;
-  if (tls === undefined) return { ...rest, name };
-  const { serverName, verify } = tls;
-  return {
-    ...rest,
-    name,
-    tls: { verify, ...(ca === undefined ? {} : { ca }), ...(serverName === undefined ? {} : { serverName }) },
   };
 }
 

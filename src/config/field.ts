@@ -74,6 +74,12 @@ export function label(says: string) {
   return v.pipe(v.string(message), v.regex(/^[A-Za-z0-9._:[\]-]{1,64}$/, message), v.description(says));
 }
 
+/** @param example of one, for whoever wrote something else */
+export function headerName(example: string, says: string) {
+  const message = `must be a header's name of 1 to 64 characters, such as ${example}`;
+  return v.pipe(v.string(message), v.regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$/, message), v.description(says));
+}
+
 /** What may stand in a header after `Bearer`. */
 export function bearerKey(says: string) {
   const message = 'must be printable ASCII without blanks or line ends';
@@ -127,7 +133,17 @@ export function section<const Entries extends v.ObjectEntries>(
   insteadOf: (found: unknown) => string | undefined = () => undefined,
 ) {
   return v.pipe(
-    v.strictObject(entries, ({ input }) => insteadOf(input) ?? 'must be a map of keys'),
+    v.strictObject(entries, ({ input }) => insteadOf(input) ?? `must be a map of keys${switched(entries, input)}`),
     v.description(says),
   );
+}
+
+/** A flag in place of a section that has a switch among its keys. */
+function switched(entries: v.ObjectEntries, found: unknown): string {
+  return typeof found === 'boolean' && Object.hasOwn(entries, 'enabled') ? `; write { enabled: ${found} }` : '';
+}
+
+/** @returns for `section`: what to write where a text stands in its place that belongs to one of its keys */
+export function belongsTo(key: string): (found: unknown) => string | undefined {
+  return (found) => (typeof found === 'string' ? `must be a map of keys; write { ${key}: … }` : undefined);
 }

@@ -17,12 +17,15 @@ import { type Environment, namesIn, resolveReferences } from './reference.ts';
 import { configFileSchema } from './schema.ts';
 import { readShapeFiles } from './shape-files.ts';
 import { readSource, type Source } from './source.ts';
+import { readWarmFiles } from './warm-prompts.ts';
 
 export interface LoadRequest {
   /** Path of the config file as the user wrote it; else `WARMLANE_CONFIG`, else none. */
   readonly file?: string;
   readonly env: Environment;
   readonly flags: ConfigFlags;
+  /** Streams run meanwhile: what may never come to its end, a pipe or a device, isn't read. */
+  readonly isRunning?: boolean;
 }
 
 export interface Loaded {
@@ -41,7 +44,7 @@ const largestFileBytes = 1024 * 1024;
 
 export function loadConfig(request: LoadRequest): LoadResult {
   const file = request.file ?? environmentFile(request.env);
-  const read = file === undefined ? noFile : readConfigFile(file);
+  const read = file === undefined ? noFile : readConfigFile(file, request.isRunning === true);
   const environment = readEnvironment(request.env, read.names);
   const layers = overlay(read.source?.value ?? {}, request.flags, environment.flags);
   const problems: ConfigProblem[] = [...read.problems, ...environment.problems];
@@ -62,7 +65,8 @@ export function loadConfig(request: LoadRequest): LoadResult {
   }
   const pem = readPemFiles(prepared.value, file === undefined ? '.' : dirname(resolve(file)));
   const shapeFiles = readShapeFiles(prepared.value, file === undefined ? '.' : dirname(resolve(file)));
-  for (const { path, message } of [...pem.problems, ...shapeFiles.problems])
+  const warmFiles = readWarmFiles(prepared.value, file === undefined ? '.' : dirname(resolve(file)));
+  for (const { path, message } of [...pem.problems, ...shapeFiles.problems, ...warmFiles.problems])
     if (!unset.has(pathText(path))) place(path, message);
 
   const contradiction = demoAndBackends(request.flags, environment.flags);
@@ -72,7 +76,11 @@ export function loadConfig(request: LoadRequest): LoadResult {
   const demo = request.flags.demo ?? environment.flags.demo ?? false;
   return {
     ok: true,
-    config: buildConfig(checked.output, pem.texts, shapeFiles.values),
+    config: buildConfig(checked.output, pem.texts, {
+      modelConfigs: shapeFiles.values,
+      warmBodies: warmFiles.bodies,
+      folder: file === undefined ? '.' : dirname(resolve(file)),
+    }),
     demo,
     ...(file === undefined ? {} : { file }),
   };
@@ -102,12 +110,13 @@ interface ReadFile {
 
 const noFile: ReadFile = { source: undefined, names: new Set(), problems: [] };
 
-function readConfigFile(file: string): ReadFile {
+function readConfigFile(file: string, isRunning: boolean): ReadFile {
   const failed = (message: string): ReadFile => ({ ...noFile, problems: [{ file, path: '', message }] });
   let text: string;
   try {
-    if (statSync(file).size > largestFileBytes)
-      return failed('the file is larger than 1 MiB; that is no configuration');
+    const stats = statSync(file);
+    if (isRunning && !stats.isFile() && !stats.isDirectory()) return failed('this is no regular file');
+    if (stats.size > largestFileBytes) return failed('the file is larger than 1 MiB; that is no configuration');
     text = readFileSync(file, 'utf8');
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined;

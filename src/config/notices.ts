@@ -7,11 +7,16 @@ import type { Config } from './config.ts';
 /** @returns one sentence for each, naming the key */
 export function noticesOf(config: Config): readonly string[] {
   const notices: string[] = [];
-  const { admin } = config.http;
+  const { admin, adminChanges } = config.http;
   if (!isLoopback(admin.host)) {
     notices.push(
       `admin.listen is ${admin.host}: whoever reaches that port sees all requests, and it asks for no password`,
     );
+    if (adminChanges === 'always') {
+      notices.push(
+        'admin.changes is always: whoever reaches the admin listener may send all requests to a server of theirs',
+      );
+    }
   }
   for (const backend of config.fleet.backends) {
     if (backend.tls?.verify === false) {

@@ -50,14 +50,20 @@ export function readPemFiles(value: unknown, folder: string): PemFiles {
   for (const index of Array.isArray(backends) ? backends.keys() : []) {
     read(['backends', index, 'tls', 'caFile'], parseCertificates);
   }
+  const names = at(value, ['discovery', 'dns']);
+  for (const index of Array.isArray(names) ? names.keys() : []) {
+    read(['discovery', 'dns', index, 'tls', 'caFile'], parseCertificates);
+  }
   return { texts, problems };
 }
 
 class PemFault extends Error {}
 
 function readSmallFile(path: string): string {
-  const { size } = statSync(path);
-  if (size > largestFileBytes) throw new PemFault('the file is larger than 4 MiB; that is no PEM file');
+  const stats = statSync(path);
+  // A device or a pipe tells no size, and may never end.
+  if (!stats.isFile() && !stats.isDirectory()) throw new PemFault('this is no regular file');
+  if (stats.size > largestFileBytes) throw new PemFault('the file is larger than 4 MiB; that is no PEM file');
   return readFileSync(path, 'utf8');
 }
 

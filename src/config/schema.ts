@@ -8,12 +8,18 @@ import * as v from 'valibot';
 import { controlKeys } from '../classify/settings.ts';
 import type { LogFormat, LogLevel } from '../platform/log.ts';
 import { isOwnAddress } from './address.ts';
+import { answerCache } from './answer-cache-schema.ts';
 import { backends, modelName } from './backend-schema.ts';
+import { breaker, discovery } from './discovery-schema.ts';
 import * as field from './field.ts';
 import { shapes } from './hardware-schema.ts';
+import { issuePath } from './issue-path.ts';
 import { clients, deadlines, measure, queue, stream } from './limits-schema.ts';
+import { responseHeaders } from './response-headers-schema.ts';
+import { aliasesInPools, routing } from './routing-schema.ts';
 import { slo } from './slo-schema.ts';
 import { telemetry } from './telemetry-schema.ts';
+import { warmUp } from './warm-up-schema.ts';
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -43,12 +49,20 @@ export const configFileSchema = v.pipe(
               field.listenAddress('Where the admin pages listen. They ask for no password.'),
               '127.0.0.1:8485',
             ),
+            changes: v.optional(
+              field.oneOf(
+                ['loopback', 'always', 'never'],
+                'Who may add, remove and drain backends there: whoever reaches it, if it is on loopback (loopback), or wherever it is (always).',
+              ),
+              'loopback',
+            ),
           },
           'The admin listener: health, running requests, records.',
         ),
         {},
       ),
       backends: v.nullish(backends, []),
+      discovery: v.nullish(discovery, {}),
       models: v.nullish(
         field.section(
           {
@@ -102,9 +116,11 @@ export const configFileSchema = v.pipe(
         ),
         {},
       ),
+      routing: v.nullish(routing, {}),
       queue: v.nullish(queue, {}),
       deadlines: v.nullish(deadlines, {}),
       stream: v.nullish(stream, {}),
+      responseHeaders: v.nullish(responseHeaders, {}),
       usage: v.optional(
         field.oneOf(
           ['ask', 'passive', 'per_event'],
@@ -143,6 +159,7 @@ export const configFileSchema = v.pipe(
         ),
         {},
       ),
+      breaker: v.nullish(breaker, {}),
       records: v.nullish(
         field.section(
           {
@@ -164,6 +181,8 @@ export const configFileSchema = v.pipe(
       ),
       measure: v.nullish(measure, {}),
       slo: v.nullish(slo, {}),
+      warmUp: v.nullish(warmUp, {}),
+      answerCache: v.nullish(answerCache, {}),
       telemetry: v.nullish(telemetry, {}),
       log: v.nullish(
         field.section(
@@ -194,7 +213,9 @@ export const configFileSchema = v.pipe(
   ),
   v.rawCheck(({ dataset, addIssue }) => {
     if (!dataset.typed) return;
-    const { listen, admin, backends: named } = dataset.value;
+    const { listen, admin, backends: named, models } = dataset.value;
+    for (const { message, keys } of aliasesInPools(dataset.value.routing.pools, models.aliases))
+      addIssue({ message, path: issuePath(dataset.value, keys) });
     for (const [index, backend] of named.entries()) {
       if (!isOwnAddress(backend.url, listen) && !isOwnAddress(backend.url, admin.listen)) continue;
       addIssue({

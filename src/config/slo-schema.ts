@@ -6,6 +6,7 @@ import * as v from 'valibot';
 import { noProfile, shippedProfiles, type SloBounds } from '../account/slo/slo-settings.ts';
 import { endpointKinds } from '../domain/names.ts';
 import * as field from './field.ts';
+import { issuePath } from './issue-path.ts';
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -138,7 +139,7 @@ export const slo = v.pipe(
     if (!isMap(value)) return;
     // A profile that isn't there is told beside what is wrong with the rest of the section, not after it.
     const problems = [...unknownNames(value), ...(dataset.typed ? boundless(dataset.value.profiles) : [])];
-    for (const { message, keys } of problems) addIssue({ message, path: pathOf(value, keys) });
+    for (const { message, keys } of problems) addIssue({ message, path: issuePath(value, keys) });
   }),
 );
 
@@ -183,16 +184,4 @@ function boundless(profiles: Readonly<Record<string, SloBounds>>): Problem[] {
 
 function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/** A path as valibot has it: each key with the map that it stands in. */
-function pathOf(value: object, keys: Problem['keys']): [v.IssuePathItem, ...v.IssuePathItem[]] {
-  const [first, ...rest] = keys;
-  let held: unknown = value;
-  const item = (key: string): v.IssuePathItem => {
-    const input = { ...(held as Record<string, unknown>) }; // keys come from walking these very maps
-    held = input[key];
-    return { type: 'object', origin: 'value', input, key, value: held };
-  };
-  return [item(first), ...rest.map(item)];
 }

@@ -66,7 +66,8 @@ const indentHint = 'or is the indentation of this line or the one above it wrong
 const sentences: Readonly<Record<string, string>> = {
   DUPLICATE_KEY: 'this key stands here twice; keep one',
   TAB_AS_INDENT: 'indent with blanks, not with tabs',
-  BAD_INDENT: 'the indentation is wrong: this is not indented like the lines around it',
+  BAD_INDENT:
+    'the indentation is wrong: this is not indented like the lines around it, or a bracket above is not closed',
   BAD_SCALAR_START: 'a text that begins with this character stands in quotes',
   UNEXPECTED_TOKEN: `YAML did not expect this here; ${quoteHint}; ${indentHint}`,
   MISSING_CHAR: `a closing quote, bracket or a comma is missing; ${indentHint}`,

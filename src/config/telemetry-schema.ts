@@ -54,7 +54,24 @@ const metrics = field.section(
   'Metrics; see deploy/metrics.md.',
 );
 
+const promptTrace = field.section(
+  {
+    file: v.exactOptional(
+      field.text(
+        4096,
+        'Append a line per answered request to this file: lengths, and hashes of its prompt; no text. Relative to this file. Off unless given.',
+      ),
+    ),
+    maxBytes: v.optional(
+      field.bytes(MiB, 1024 * GiB, 'Size of that file past which nothing more is written.'),
+      256 * MiB,
+    ),
+  },
+  'What warmlane replay can play; see deploy/replay.md.',
+  field.belongsTo('file'),
+);
+
 export const telemetry = field.section(
-  { traces: v.nullish(traces, {}), metrics: v.nullish(metrics, {}) },
+  { traces: v.nullish(traces, {}), metrics: v.nullish(metrics, {}), promptTrace: v.nullish(promptTrace, {}) },
   'What others are told of each request.',
 );

@@ -1,5 +1,7 @@
 /** What is said of a finished request by those who know the settings and the other requests. Values only. */
 import type { Phase } from './names.ts';
+import type { PromptPlace } from './prefix.ts';
+import type { MissCause } from './routing.ts';
 
 export type SloBound = 'ttft' | 'ttfa' | 'itl' | 'tpot' | 'e2e';
 
@@ -34,6 +36,13 @@ export interface SloVerdict {
 
 export type UselessReason = 'tool_arguments' | 'response_format' | 'cut_by_length';
 
+/** Prompt tokens that did not come from the cache, and why. */
+export interface MissedTokens {
+  readonly cause: MissCause;
+  /** above 0 */
+  readonly tokens: number;
+}
+
 export interface Assessment {
   /** absent when no profile applies, or the request can't be judged by it */
   readonly slo?: SloVerdict;
@@ -43,4 +52,8 @@ export interface Assessment {
   readonly retry?: true;
   /** mean number of streams that decoded on the backend while this one did, itself included */
   readonly decodeConcurrency?: number;
+  /** one entry for each cause: together the prompt less its cached tokens. Absent unless both and the decision are known */
+  readonly missed?: readonly MissedTokens[];
+  /** where its prompt differs from all seen before, though most of what follows there was seen */
+  readonly unstableAt?: PromptPlace;
 }

@@ -2,21 +2,29 @@
  * The one catalogue of metrics: docs, dashboards, both exports and their tests read it (rule 8). A part of the program
  * that has metrics lists them in a file of its own in `metrics/` and adds a line here. Imports nothing else.
  */
+import { cacheMetrics } from './metrics/cache.ts';
+import { answerCacheMetrics } from './metrics/answer-cache.ts';
 import { ceilingMetrics } from './metrics/ceiling.ts';
 import { engineMetrics } from './metrics/engines.ts';
+import { fleetMetrics } from './metrics/fleet.ts';
 import { labelSpecs, type LabelName, type MetricSpec } from './metrics/metric-spec.ts';
 import { processMetrics } from './metrics/process.ts';
 import { requestMetrics } from './metrics/requests.ts';
 import { sloMetrics } from './metrics/slo.ts';
 import { traceMetrics } from './metrics/traces.ts';
+import { warmUpMetrics } from './metrics/warm-up.ts';
 
 export const catalogue = {
   ...requestMetrics,
+  ...cacheMetrics,
   ...engineMetrics,
   ...ceilingMetrics,
   ...processMetrics,
+  ...fleetMetrics,
   ...sloMetrics,
   ...traceMetrics,
+  ...warmUpMetrics,
+  ...answerCacheMetrics,
 } as const satisfies Record<string, MetricSpec>;
 
 export type Catalogue = typeof catalogue;

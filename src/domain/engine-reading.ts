@@ -48,6 +48,8 @@ export interface EngineReading {
   readonly atMs: number;
   readonly gauges: { readonly [Gauge in EngineGauge]?: number };
   readonly counters: { readonly [Counter in EngineCounter]?: number };
+  /** Unix time at which its process began, where it says so. */
+  readonly startedSeconds?: number;
 }
 
 /** Why there is no reading, for good or until the engine is another process. */

@@ -58,6 +58,8 @@ export interface BackendView {
   /** Relative capacity from the config; absent: 1. */
   readonly weight?: number;
   readonly labels?: Readonly<Record<string, string>>;
+  /** Where it was named: `config`, `file`, `dns` or `api`. */
+  readonly source?: string;
   /** Monotonic ms since when it takes work again after it was away or was added; absent: it was there from the start. */
   readonly backSinceMs?: number;
   /** How often its process was seen to be another one; what was cached before is gone. Absent: 0. */

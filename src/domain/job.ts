@@ -42,6 +42,8 @@ export interface Job {
   readonly generates: boolean;
   /** Model as the client named it; absent when not named or not readable. At most 512 characters. */
   readonly model?: string;
+  /** The model that an alias stands for, where `model` is one: as it was when the request came. */
+  readonly servedModel?: string;
   /** Byte span of the `model` value in the received body, for an alias splice: quotes included, unless `raw` (a form part). */
   readonly modelSpan?: { readonly start: number; readonly end: number; readonly raw?: true };
   /** A form whose file began before a `model` part came: one may still follow in what wasn't read (C119). */
@@ -67,6 +69,11 @@ export interface Job {
   /** Profile that the request's header names (`X-Warmlane-Slo`), whether there is one or not. At most 64 characters. */
   readonly slo?: string;
   readonly shape?: AnswerShape;
+  /**
+   * The same bytes get the same answer, and nothing of it is kept at a backend: an earlier answer may stand for it (`always`), or
+   * may if the client says that any will do (`on_request`). Absent: never.
+   */
+  readonly repeatable?: 'always' | 'on_request';
   /** Absent when the body says nothing of a prompt, or could not be read. */
   readonly prefix?: PrefixChain;
   /** What the client says of the session that it belongs to, with where it said it; at most 256 characters. */

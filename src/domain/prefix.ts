@@ -14,6 +14,8 @@ export interface PrefixChain {
    * miss). The grid of chunks begins anew at each part. Model, adapter and salt are in the first key.
    */
   readonly keys: Float64Array;
+  /** Of each chunk by itself: equal texts have equal keys wherever they stand. As long as `keys`; absent where nobody compares them. */
+  readonly loose?: Float64Array;
   /** Canonical bytes up to and including each chunk; ascending, as long as `keys`. */
   readonly ends: Float64Array;
   /** Which part each chunk lies in: a message's index (or a list's element), `partTools` or `partHead`; as long as `keys`. */

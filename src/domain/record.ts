@@ -93,7 +93,11 @@ export type RecordMark =
   /** answer is content-encoded, so it was not read */
   | 'encoded_answer'
   /** reading the answer failed by a bug of ours: it passed on unread */
-  | 'reading_failed';
+  | 'reading_failed'
+  /** the engine reported more cached tokens than the prompt has (summed over choices): taken for the whole prompt */
+  | 'cached_clamped'
+  /** nobody's request but warmlane's own: it brought a prompt into a cache ahead of time */
+  | 'warm_up';
 
 /**
  * Which window the TPOT was taken over, or why there is none.
@@ -240,4 +244,14 @@ export interface RequestRecord {
   readonly attemptLog?: readonly AttemptRecord[];
   /** filled in at booking, by what knows the settings and the other requests */
   readonly assessment?: Assessment;
+}
+
+/** An earlier answer given again: no engine had a part in it. */
+export function isReplayed({ warmth }: Pick<RequestRecord, 'warmth'>): boolean {
+  return warmth === 'replayed';
+}
+
+/** warmlane's own request: it tells of an engine, but not of how users fare. */
+export function isWarmUp({ marks }: Pick<RequestRecord, 'marks'>): boolean {
+  return marks.includes('warm_up');
 }

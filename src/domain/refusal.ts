@@ -13,6 +13,7 @@ export type RefusalCode =
   | 'route_closed'
   | 'queue_full'
   | 'queue_timeout'
+  | 'not_idle'
   | 'no_backend'
   | 'backend_unreachable'
   | 'backend_closed_early'

@@ -58,6 +58,14 @@ export interface RouteCost {
   readonly bonus: number;
 }
 
+/** Costs that differ by no more than this are alike: what is learnt of two equal machines differs by more. */
+export const alikeCosts = {
+  seconds: 0.001,
+  /** added to that, of the smaller one */
+  share: 0.02,
+  atMostSeconds: 0.02,
+} as const;
+
 /** Why prompt tokens that could have come from a cache did not, or why none could. */
 export type MissCause =
   /** no beginning like this was ever seen */
@@ -98,6 +106,10 @@ export interface ConsideredBackend {
   readonly backend: string;
   readonly heldTokens: number;
   readonly cost?: RouteCost;
+  /** relative capacity that its cost was counted with: seconds are real ones at 1, which is meant where it is absent */
+  readonly weight?: number;
+  /** that is less than the config's, because it came back a short while ago */
+  readonly startsSlowly?: true;
   /** why it was not among those to choose from */
   readonly left?: 'failed_before' | 'other_model' | 'takes_no_work' | 'too_small' | 'not_worth_waiting';
 }
@@ -112,6 +124,8 @@ export interface AnswerTold {
   /** request sent → first token; ms */
   readonly upstreamTtftMs?: number;
   readonly tpotMs?: number;
+  /** permit → connection; next to nothing on one that was open */
+  readonly connectMs?: number;
   /** the engine's own figure (llama-server's `timings`) */
   readonly prefillTokensPerSecond?: number;
 }
@@ -123,6 +137,8 @@ export interface Errand {
   /** of the prompt, as predicted; 0 for jobs that don't generate */
   readonly promptTokens: number;
   readonly uncachedTokens: number;
+  /** Its first token came. Called by who keeps its permit. */
+  computed?(): void;
   /** The attempt is over; the first call counts. */
   ended(told: AnswerTold): void;
 }

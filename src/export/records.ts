@@ -1,6 +1,7 @@
 /**
  * Finished requests, newest first, for the admin listener, and the log line of each.
- * Bounded in number and in the memory of token stamps: the oldest lose their stamps first, then go.
+ * Bounded in number and in the memory of token stamps and of the backends that were considered: the oldest lose these first,
+ * then go.
  */
 import type { RequestRecord } from '../domain/record.ts';
 import type { Log } from '../platform/log.ts';
@@ -35,10 +36,9 @@ export function createRecords(settings: RecordsSettings, deps: { readonly log: L
     }
     while (stampBytes > settings.maxRecordBytes && bare < kept.length) {
       const record = kept[bare];
-      if (record?.stamps !== undefined) {
+      if (record !== undefined && bytesOf(record) > 0) {
         stampBytes -= bytesOf(record);
-        const { stamps: _dropped, ...rest } = record;
-        kept[bare] = rest;
+        kept[bare] = bared(record);
       }
       bare += 1;
     }
@@ -63,10 +63,22 @@ export function createRecords(settings: RecordsSettings, deps: { readonly log: L
   };
 }
 
+/** A record without what takes much room. */
+function bared({ stamps: _stamps, routing, ...rest }: RequestRecord): RequestRecord {
+  if (routing === undefined) return rest;
+  const { considered: _considered, ...note } = routing;
+  return { ...rest, routing: note };
+}
+
+/** Two objects and eleven numbers, about. */
+const consideredBytes = 240;
+
 function bytesOf(record: RequestRecord | undefined): number {
   const stamps = record?.stamps;
-  if (stamps === undefined) return 0;
+  const considered = (record?.routing?.considered?.length ?? 0) * consideredBytes;
+  if (stamps === undefined) return considered;
   return (
+    considered +
     stamps.atMs.byteLength +
     (stamps.choice?.byteLength ?? 0) +
     (stamps.tokens?.byteLength ?? 0) +

@@ -3,6 +3,7 @@
  * it went, and what was said of it at booking. Part of each log line, so it runs once per request.
  */
 import type { SloBreach } from '../domain/assessment.ts';
+import { partHead, partTools, type PromptPlace } from '../domain/prefix.ts';
 import type { RequestRecord } from '../domain/record.ts';
 import type { LogFields } from '../platform/log.ts';
 import { sketchText } from '../platform/sketch-text.ts';
@@ -22,6 +23,12 @@ export function reportFields(record: RequestRecord): LogFields {
     noAnswer: figures.ttftMs !== undefined && figures.ttfaMs === undefined ? true : undefined,
     itl: itl === undefined ? undefined : sketchText(itl),
     routeReason: record.routeReason,
+    routePolicy: record.routing?.policy,
+    reusableTokens: withinPrompt(record.routing?.reusableTokens, record),
+    predictedTokens: withinPrompt(record.routing?.predictedTokens, record),
+    missCause: record.routing?.cause,
+    missed: missedText(record),
+    divergedAt: placeText(record.routing?.divergence),
     traceId: record.trace?.traceId,
     slo: assessment?.slo?.profile,
     sloMet: assessment?.slo?.met,
@@ -31,6 +38,24 @@ export function reportFields(record: RequestRecord): LogFields {
     retry: assessment?.retry,
     decodeConcurrency: thousandth(assessment?.decodeConcurrency),
   };
+}
+
+/** Beliefs are about a prompt of a length that was estimated: of the told one no more than all can be held. */
+function withinPrompt(tokens: number | undefined, record: RequestRecord): number | undefined {
+  return tokens === undefined ? undefined : Math.min(tokens, record.tokens.prompt?.value ?? tokens);
+}
+
+/** `diverged:1200`: the cause, and the prompt tokens that were computed for it. */
+function missedText({ assessment }: RequestRecord): readonly string[] | undefined {
+  return assessment?.missed?.map(({ cause, tokens }) => `${cause}:${tokens}`);
+}
+
+/** `0:0-256`: the message (or `tools`, or `head` for what is before both), and its bytes. */
+function placeText(place: PromptPlace | undefined): string | undefined {
+  if (place === undefined) return undefined;
+  const { part, startBytes, endBytes } = place;
+  const name = part === partTools ? 'tools' : part === partHead ? 'head' : String(part);
+  return `${name}:${startBytes}-${endBytes}`;
 }
 
 /** `ttft:prefill:430.5/200`: the bound, the phase that took most of the excess, what it was and what it may be (ms). */

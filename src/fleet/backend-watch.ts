@@ -7,6 +7,7 @@ import type { BackendView } from '../domain/fleet.ts';
 import type { Clock, Timer } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
 import { viewOf } from './backend-view.ts';
+import { createBreaker } from './breaker.ts';
 import { boundedAsk } from './detect.ts';
 import { askOnce, createEngineScraper } from './engine-metrics/scraper.ts';
 import type { Ask, BackendFacts } from './facts.ts';
@@ -15,7 +16,8 @@ import { initialHealth, nextHealth, type FleetSignal, type HealthEvent, type Hea
 import type { ProbeFetch } from './probe-port.ts';
 import { runRound, type RoundResult } from './probe-round.ts';
 import { nextRoundMs, slotsSettleMs } from './probe-schedule.ts';
-import type { BackendSettings, FleetSettings } from './settings.ts';
+import { createRestartSense } from './restart-sense.ts';
+import { breakerDefaults, type BackendSettings, type FleetSettings } from './settings.ts';
 
 /** Own permits on a backend: jobs of any kind, and engine slots held by the generating ones. */
 export interface OwnLoad {
@@ -29,6 +31,9 @@ export interface AnswerShape {
   readonly cached: boolean;
 }
 
+/** What holds for all backends alike. */
+export type WatchSettings = Omit<FleetSettings, 'backends'>;
+
 export interface WatchDeps {
   readonly clock: Clock;
   readonly log: Log;
@@ -40,6 +45,10 @@ export interface WatchDeps {
   readonly refused: () => void;
   /** The engine's own metrics were read, or it became clear that they can't be. */
   readonly scraped: (scrape: EngineScrape) => void;
+  /** It joined a fleet that was at work already: it begins slowly. */
+  readonly late: boolean;
+  /** 0 up to 1 */
+  readonly random: () => number;
 }
 
 export interface BackendWatch {
@@ -47,11 +56,17 @@ export interface BackendWatch {
   start(): Promise<void>;
   stop(): void;
   view(): BackendView;
+  /** Other settings of the same server. */
+  configure(settings: BackendSettings): void;
   report(signal: FleetSignal): void;
+  /** An attempt that began at `startedMs` has ended. */
+  tried(how: 'good' | 'bad', startedMs: number): void;
   noteAnswer(shape: AnswerShape): void;
   watchQuiet(): () => void;
   holdProbes(): () => void;
   ghost(slots: number): void;
+  /** How often its breaker has opened. */
+  ejections(): number;
 }
 
 /** Where `/slots` shows when a ghost is gone this only bounds a mistake; where it doesn't, a CPU's longest batch. */
@@ -60,11 +75,16 @@ const unseenGhostMaxMs = 30_000;
 /** So many answers with usage and none with cached tokens: the engine doesn't report them. */
 const cachedMissingAnswers = 3;
 
-export function createBackendWatch(settings: BackendSettings, fleet: FleetSettings, deps: WatchDeps): BackendWatch {
+export function createBackendWatch(first: BackendSettings, fleet: WatchSettings, deps: WatchDeps): BackendWatch {
   const { clock, log } = deps;
+  let settings = first;
   const ghosts = createGhosts();
   const scraper = createEngineScraper(fleet);
+  const restartSense = createRestartSense();
+  const breaker = createBreaker(fleet.breaker ?? breakerDefaults, deps.random);
   const stopping = new AbortController();
+  let drainedSinceMs = first.drain === true ? clock.nowMs() : undefined;
+  let backSinceMs = deps.late ? clock.nowMs() : undefined;
   let health = initialHealth(clock.nowMs());
   let facts: BackendFacts | undefined;
   let factsMs = -Infinity;
@@ -79,16 +99,33 @@ export function createBackendWatch(settings: BackendSettings, fleet: FleetSettin
   let lastEndMs = clock.nowMs();
   let roundTimer: Timer | undefined;
   let ghostTimer: Timer | undefined;
+  let breakerTimer: Timer | undefined;
   let view = makeView();
 
   function makeView(): BackendView {
     const evidence = { threadsFull, cachedMissing: answersWithoutCached >= cachedMissingAnswers };
-    return viewOf(settings, { facts, health, ghostSlots: ghosts.count(), evidence });
+    const { restarts } = restartSense;
+    return viewOf(settings, {
+      facts,
+      health,
+      ghostSlots: ghosts.count(),
+      evidence,
+      breaker,
+      drainedSinceMs,
+      backSinceMs,
+      restarts,
+    });
   }
 
   /** Tells of a change, if what others see did change. */
   function publish(): void {
-    const next = makeView();
+    if (stopping.signal.aborted) return;
+    let next = makeView();
+    // One that was there and up from the start has nothing to catch up on.
+    if (next.health === 'up' && view.health !== 'up' && (view.health !== 'unknown' || deps.late)) {
+      backSinceMs = clock.nowMs();
+      next = makeView();
+    }
     if (JSON.stringify(next) === JSON.stringify(view)) return;
     view = next;
     deps.changed();
@@ -146,7 +183,39 @@ export function createBackendWatch(settings: BackendSettings, fleet: FleetSettin
     const { engine } = view;
     const ownSlots = () => deps.ownLoad().slots;
     const found = await scraper.scrape(ask, { engine, nowMs: clock.nowMs(), held: () => holds > 0, ownSlots });
-    if (found !== undefined && !stopping.signal.aborted) deps.scraped(found);
+    if (found === undefined || stopping.signal.aborted) return;
+    if (found.kind === 'read' && restartSense.read(found.reading, clock.nowMs())) restarted('metrics');
+    deps.scraped(found);
+  }
+
+  function restarted(by: string): void {
+    log.warn('backend restarted: what it had cached is gone', { backend: settings.name, by });
+    outdatedMs = clock.nowMs();
+    publish();
+  }
+
+  /** Says what the breaker did, and comes back when its time is over. */
+  function breakerMoved(): void {
+    breakerTimer?.cancel();
+    const { state, openings } = breaker;
+    const dueMs = breaker.dueMs();
+    const backend = settings.name;
+    if (state === 'closed') log.info('backend takes work again', { backend });
+    else if (state === 'trial') log.info('backend on trial: one job at a time', { backend });
+    if (dueMs !== undefined) {
+      const pauseMs = Math.round(dueMs - clock.nowMs());
+      log.warn('backend ejected: it failed at its work', { backend, pauseMs, openings });
+      armBreaker(dueMs);
+    }
+    publish();
+  }
+
+  /** A system's timer may fire a little before its time. */
+  function armBreaker(dueMs: number): void {
+    breakerTimer = clock.timer(Math.max(0, dueMs - clock.nowMs()), () => {
+      if (breaker.tick(clock.nowMs())) breakerMoved();
+      else armBreaker(dueMs);
+    });
   }
 
   /** Something of ours is there, or may still be. */
@@ -160,6 +229,7 @@ export function createBackendWatch(settings: BackendSettings, fleet: FleetSettin
     if (result.facts !== undefined && !(result.outcome.kind === 'loading' && facts?.engine === result.facts.engine)) {
       facts = result.facts;
       factsMs = startedMs;
+      if (result.outcome.kind === 'ok' && restartSense.facts(facts, clock.nowMs())) restarted('facts');
     }
     if (result.busySlots !== undefined) ghosts.seen(result.busySlots, deps.ownLoad().slots, startedMs);
     const { outcome } = result;
@@ -171,9 +241,11 @@ export function createBackendWatch(settings: BackendSettings, fleet: FleetSettin
   /** Feeds one event to the state machine, and does what follows from the change. */
   function apply(event: HealthEvent): void {
     const before = health;
+    if (stopping.signal.aborted) return;
     health = nextHealth(before, event, clock.nowMs());
     if (health.health !== before.health) logChange(before, event);
     if (health.refusing && !before.refusing) forgetProcess();
+    if (health.health !== before.health) afterChange(before);
     // Back by the word of traffic: it may be another process, so its facts are read anew.
     const back = health.health === 'up' && before.health !== 'up' && event.kind !== 'probe';
     if (back && before.health !== 'unknown') outdatedMs = clock.nowMs();
@@ -184,8 +256,16 @@ export function createBackendWatch(settings: BackendSettings, fleet: FleetSettin
     if (refusal && (!before.refusing || quiet > 0)) deps.refused();
   }
 
+  function afterChange(before: HealthState): void {
+    const nowMs = clock.nowMs();
+    if (health.health === 'up' && restartSense.up(nowMs)) restarted('port');
+    if (health.health === 'loading' && restartSense.loading(nowMs)) restarted('loading');
+    if (health.health === 'down' && before.health === 'up' && breaker.fell(nowMs)) breakerMoved();
+  }
+
   /** What was learned of a process that is gone holds for its successor no more. */
   function forgetProcess(): void {
+    restartSense.gone();
     ghosts.clear();
     scraper.forget();
     threadsFull = false;
@@ -233,9 +313,24 @@ export function createBackendWatch(settings: BackendSettings, fleet: FleetSettin
       stopping.abort();
       roundTimer?.cancel();
       ghostTimer?.cancel();
+      breakerTimer?.cancel();
     },
     view: () => view,
+    configure(next) {
+      settings = next;
+      if (next.drain !== true) drainedSinceMs = undefined;
+      else drainedSinceMs ??= clock.nowMs();
+      publish();
+    },
+    tried(how, startedMs) {
+      if (stopping.signal.aborted) return;
+      // It says of itself that it takes no work now: a failure that follows from that is no news.
+      if (how === 'bad' && (health.health === 'draining' || health.health === 'loading')) return;
+      if (breaker.tried(how, startedMs, clock.nowMs())) breakerMoved();
+    },
+    ejections: () => breaker.openings,
     report(signal) {
+      if (stopping.signal.aborted) return;
       const before = health;
       if (signal.kind === 'changed') outdatedMs = clock.nowMs();
       if (signal.kind === 'answered' && signal.generates) scraper.used();
@@ -267,7 +362,7 @@ export function createBackendWatch(settings: BackendSettings, fleet: FleetSettin
         if (holds === 0 || (holds === 1 && delta === 1)) arm();
       }),
     ghost(slots) {
-      if (facts?.engine !== 'llama-server') return;
+      if (facts?.engine !== 'llama-server' || stopping.signal.aborted) return;
       ghosts.add(slots, clock.nowMs(), facts.slotsReadable ? ghostMaxMs : unseenGhostMaxMs);
       publish();
       arm();

@@ -44,6 +44,7 @@ const reasons: Readonly<Record<string, string>> = {
   engine_dead: 'its engine is dead',
   bad_status: 'its health route answers with an error',
   other: 'no usable answer',
+  ejected: 'it failed at its work, and is left alone for a while',
 };
 
 function describeHealth(view: BackendView): string {
@@ -53,11 +54,11 @@ function describeHealth(view: BackendView): string {
     case 'loading':
       return 'loading its model';
     case 'draining':
-      return 'shutting down';
+      return view.healthReason === 'asked' ? 'drained, takes no new work' : 'shutting down';
     case 'auth':
       return 'refuses the key: set its apiKey';
     case 'up':
-      return 'up';
+      return view.onTrial === true ? 'up, on trial' : 'up';
     case 'down': {
       const reason = reasons[view.healthReason ?? ''];
       return reason === undefined ? 'down' : `down (${reason})`;

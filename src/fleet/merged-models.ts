@@ -36,9 +36,10 @@ export interface ModelSource {
 }
 
 export interface MergedModelsDeps {
-  readonly sources: readonly ModelSource[];
+  /** Those in the fleet now, in its order. */
+  readonly sources: () => readonly ModelSource[];
   readonly snapshot: () => FleetSnapshot;
-  readonly aliases: Readonly<Record<string, string>>;
+  readonly aliases: () => Readonly<Record<string, string>>;
   readonly timeoutMs: number;
   readonly epochSeconds: () => number;
   /** Monotonic. */
@@ -53,6 +54,7 @@ const maxKept = 32;
 interface Kept {
   readonly list: Promise<string | undefined>;
   readonly snapshot: FleetSnapshot;
+  readonly aliases: Readonly<Record<string, string>>;
   /** Infinity while the backends are being asked. */
   endMs: number;
 }
@@ -67,19 +69,20 @@ const credentialNames = ['authorization', 'x-api-key', 'api-key'] as const;
 export function createMergedModels(
   deps: MergedModelsDeps,
 ): (header: (name: string) => string | undefined) => Promise<string | undefined> {
-  const merges = deps.sources.length > 1 || Object.keys(deps.aliases).length > 0;
   const kept = new Map<string, Kept>();
 
   return async (header) => {
-    if (!merges) return undefined;
+    const aliases = deps.aliases();
+    if (deps.sources().length < 2 && Object.keys(aliases).length === 0) return undefined;
     const credentials = credentialsOf(header);
     const key = JSON.stringify(credentials);
     const snapshot = deps.snapshot();
     const nowMs = deps.nowMs();
     const found = kept.get(key);
-    if (found !== undefined && found.snapshot === snapshot && nowMs < found.endMs) return found.list;
+    const holds = found?.snapshot === snapshot && found.aliases === aliases && nowMs < found.endMs;
+    if (found !== undefined && holds) return found.list;
     for (const [old, { endMs }] of kept) if (nowMs >= endMs || kept.size >= maxKept) kept.delete(old);
-    const entry: Kept = { list: askAll(deps, snapshot, credentials), snapshot, endMs: Infinity };
+    const entry: Kept = { list: askAll(deps, snapshot, credentials), snapshot, aliases, endMs: Infinity };
     kept.set(key, entry);
     try {
       return await entry.list;
@@ -106,7 +109,8 @@ async function askAll(
   snapshot: FleetSnapshot,
   credentials: Readonly<Record<string, string>>,
 ): Promise<string | undefined> {
-  const { sources, aliases } = deps;
+  const sources = deps.sources();
+  const aliases = deps.aliases();
   const views = new Map(snapshot.backends.map((view) => [view.name, view]));
   const lists = await Promise.all(
     sources.map(async (source): Promise<BackendModels> => {

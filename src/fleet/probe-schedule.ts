@@ -26,7 +26,7 @@ export interface ScheduleInput {
 }
 
 /** Monotonic ms of the next round. */
-export function nextRoundMs(settings: FleetSettings, input: ScheduleInput): number {
+export function nextRoundMs(settings: Omit<FleetSettings, 'backends'>, input: ScheduleInput): number {
   const { lastEndMs, youngestGhostMs } = input;
   let dueMs = lastEndMs + usualPauseMs(settings, input.health);
   if (input.quiet) dueMs = Math.min(dueMs, lastEndMs + Math.max(quietIntervalMs, settings.probeDownIntervalMs));
@@ -37,7 +37,7 @@ export function nextRoundMs(settings: FleetSettings, input: ScheduleInput): numb
 }
 
 /** `auth` needs a person, so it isn't hurried. */
-function usualPauseMs(settings: FleetSettings, health: HealthState): number {
+function usualPauseMs(settings: Omit<FleetSettings, 'backends'>, health: HealthState): number {
   const calm =
     (health.health === 'up' || health.health === 'auth' || health.health === 'draining') && health.misses === 0;
   return calm ? settings.probeIntervalMs : settings.probeDownIntervalMs;

@@ -5,7 +5,9 @@ import type { RequestRecord } from '../domain/record.ts';
 import type { RunningView } from '../domain/running-view.ts';
 import { type AdminAnswer, type AdminPage, wrongQuery } from './admin-page.ts';
 import { adminJson, jsonHeaders, longJson, recordJson, recordsJson, streamOf } from './admin-json.ts';
-import { mayName, type ListeningOn } from './host-guard.ts';
+import { backendsIndex, type BackendsControl, mountBackends } from './admin-backends.ts';
+import { isFixedHost, isLoopback, mayName, type ListeningOn } from './host-guard.ts';
+import type { HttpSettings } from './settings.ts';
 
 export interface AdminDeps {
   /** Requests and open tunnels. */
@@ -17,6 +19,10 @@ export interface AdminDeps {
   readonly records: () => readonly RequestRecord[];
   readonly status: () => Readonly<Record<string, string | number>>;
   readonly pages: readonly AdminPage[];
+  /** Changes who is in the fleet; absent: nothing can. */
+  readonly control?: BackendsControl;
+  /** As `HttpSettings.adminChanges`; `loopback` unless given. */
+  readonly changes?: HttpSettings['adminChanges'];
   /** Monotonic. */
   readonly nowMs: () => number;
   /** Asked at each request: the address is known once the listener is open. */
@@ -30,7 +36,8 @@ const index = {
     'finished requests, newest first; moments (timeline, stamps, stalls) are monotonic ms of this process, no wall clock: ' +
     'only their differences mean something',
   '/records/{request id}': 'one finished request',
-  '/backends': 'what is known of the backends, and their load; healthAgeMs: for how long health has been what it is',
+  '/backends':
+    'what is known of the backends, and their load; healthAgeMs: for how long health has been what it is; backAgeMs: since it came or came back',
 };
 
 export function createAdminApp(deps: AdminDeps): Hono {
@@ -44,14 +51,25 @@ export function createAdminApp(deps: AdminDeps): Hono {
     return json(failure(message), 403);
   });
   page(app, '/', () => {
-    const all = { ...index, ...Object.fromEntries(deps.pages.map(({ path, about }) => [path, about])) };
+    const changes = deps.control === undefined ? {} : backendsIndex;
+    const all = {
+      ...index,
+      ...changes,
+      ...Object.fromEntries(deps.pages.map(({ path, of, about }) => [shownPath(path, of), about])),
+    };
     // A line for each page: this one is for people.
-    return new Response(`${JSON.stringify(all, null, 2)}\n`, { headers: jsonHeaders });
+    return json(all, 200, forPeople);
   });
-  for (const { path, params, answer } of deps.pages)
-    page(app, path, async (c) => {
+  for (const { path, of, params, answer } of deps.pages)
+    page(app, of === undefined ? path : `${path}/:of`, async (c) => {
       const query = queryOf(c);
-      return answered(wrongQuery(query, params) ?? (await answer(query)));
+      return answered(wrongQuery(query, params) ?? (await answer(query, c.req.param('of') ?? '')));
+    });
+  if (deps.control !== undefined)
+    mountBackends(app, deps.control, {
+      shown: (name) => backendsOf(deps).find((backend) => backend.name === name),
+      closed: () => mayNotChange(deps),
+      isFixedHost: (host) => isFixedHost(host, deps.listeningOn()),
     });
   page(app, '/healthz', () => json({ status: 'ok', ...deps.status() }));
   const asked = (c: Context, params: readonly string[], answer: () => Response) => {
@@ -59,7 +77,9 @@ export function createAdminApp(deps: AdminDeps): Hono {
     return wrong === undefined ? answer() : answered(wrong);
   };
   page(app, '/running', (c) => asked(c, [], () => json({ waiting: deps.waiting(), running: deps.running() })));
-  page(app, '/backends', (c) => asked(c, [], () => json({ backends: backendsOf(deps) })));
+  page(app, '/backends', (c) => asked(c, [], () => json({ backends: backendsOf(deps) }, 200, forPeople)), {
+    alsoTakes: deps.control === undefined ? [] : ['POST'],
+  });
   page(app, '/records', (c) =>
     asked(c, ['limit'], () => {
       const limit = c.req.query('limit') ?? '1000';
@@ -69,19 +89,43 @@ export function createAdminApp(deps: AdminDeps): Hono {
   );
   page(app, '/records/:id', (c) => {
     const record = deps.records().find((each) => each.requestId === c.req.param('id'));
-    if (record === undefined) return json(failure('No record of this request is kept (any more).'), 404);
+    if (record === undefined)
+      return json(
+        failure(
+          'No record of this request is kept: it is under way (see /running), came before the last start, or newer ones took its place.',
+        ),
+        404,
+      );
     return new Response(streamOf(recordJson(record)), { headers: jsonHeaders });
   });
   app.notFound((c) => json(failure(`No such page. See ${new URL('/', c.req.url).href}`), 404));
   return app;
 }
 
-/** A page can be read, and nothing else. */
-function page(app: Hono, path: string, answer: (c: Context) => Response | Promise<Response>): void {
+function shownPath(path: string, of: string | undefined): string {
+  return of === undefined ? path : `${path}/{${of}}`;
+}
+
+/** @returns why nobody may change anything here */
+function mayNotChange({ changes = 'loopback', listeningOn }: AdminDeps): string | undefined {
+  if (changes === 'never') return 'Changes are off here (admin.changes).';
+  if (changes === 'always' || isLoopback(listeningOn().address)) return undefined;
+  return 'Whoever reaches this address could change the fleet. To allow it, set admin.changes: always.';
+}
+
+/** A page can be read, and nothing else but what is mounted before it (`alsoTakes`). */
+function page(
+  app: Hono,
+  path: string,
+  answer: (c: Context) => Response | Promise<Response>,
+  { alsoTakes }: { readonly alsoTakes: readonly string[] } = { alsoTakes: [] },
+): void {
+  const takes = ['GET', 'HEAD', ...alsoTakes].join(', ');
+  const why = alsoTakes.length === 0 ? 'This page can only be read: use GET.' : `This page takes ${takes}.`;
   app.get(path, answer);
   app.all(path, () => {
-    const refused = json(failure('This page can only be read: use GET.'), 405);
-    refused.headers.set('Allow', 'GET, HEAD');
+    const refused = json(failure(why), 405);
+    refused.headers.set('Allow', takes);
     return refused;
   });
 }
@@ -93,11 +137,13 @@ function queryOf(c: Context): URLSearchParams {
 function answered(answer: AdminAnswer): Response {
   switch (answer.kind) {
     case 'json':
-      return json(answer.value);
+      return json(answer.value, 200, answer.indented === true ? forPeople : 0);
     case 'long':
       return new Response(streamOf(longJson(answer.value)), { headers: jsonHeaders });
     case 'text':
       return new Response(answer.text, { headers: { 'Content-Type': answer.contentType } });
+    case 'missing':
+      return json(failure(answer.message), 404);
     case 'wrong':
       return json(failure(answer.message, answer.param), 400);
   }
@@ -105,9 +151,10 @@ function answered(answer: AdminAnswer): Response {
 
 /** The moment of the last change means nothing outside this process: its age does. Of load, what counts, and no tie-breaker. */
 function backendsOf({ fleet, load, nowMs }: AdminDeps) {
-  return fleet().backends.map(({ healthSinceMs, ...backend }) => {
+  return fleet().backends.map(({ healthSinceMs, backSinceMs, ...backend }) => {
     const { jobs, slots } = load(backend.name);
-    return { ...backend, healthAgeMs: nowMs() - healthSinceMs, load: { jobs, slots } };
+    const back = backSinceMs === undefined ? {} : { backAgeMs: nowMs() - backSinceMs };
+    return { ...backend, healthAgeMs: nowMs() - healthSinceMs, ...back, load: { jobs, slots } };
   });
 }
 
@@ -115,6 +162,9 @@ function failure(message: string, param?: string) {
   return { error: { message, ...(param === undefined ? {} : { param }) } };
 }
 
-function json(value: object, status = 200): Response {
-  return new Response(adminJson(value), { status, headers: jsonHeaders });
+/** Blanks for each level of what people read. */
+const forPeople = 2;
+
+function json(value: object, status = 200, indent = 0): Response {
+  return new Response(adminJson(value, indent), { status, headers: jsonHeaders });
 }

@@ -4,6 +4,7 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import type { RequestRecord, TokenStamps } from '../domain/record.ts';
+import type { RouteNote } from '../domain/routing.ts';
 import { sliceMs } from '../platform/turns.ts';
 
 /** So many numbers are written in one go: well under a millisecond. */
@@ -11,9 +12,9 @@ const sliceNumbers = 4096;
 
 export const jsonHeaders = { 'Content-Type': 'application/json; charset=utf-8' } as const;
 
-/** For values without long lists. */
-export function adminJson(value: unknown): string {
-  return `${plainJson(value)}\n`;
+/** For values without long lists. @param indent blanks for each level; 0: all on one line */
+export function adminJson(value: unknown, indent = 0): string {
+  return `${plainJson(value, indent)}\n`;
 }
 
 /**
@@ -86,7 +87,7 @@ export async function* recordJson(record: RequestRecord): AsyncGenerator<string,
 
 async function* pieces(record: RequestRecord): AsyncGenerator<string, void> {
   const { stamps, itl, ...rest } = record;
-  const plain = plainJson(rest);
+  const plain = plainJson({ ...rest, routing: withoutConsidered(rest.routing) });
   // In seconds, as sketches are, and so called; rounded like the rest, it would lose what it holds.
   const text = itl === undefined ? plain : `${plain.slice(0, -1)},"itlSeconds":${JSON.stringify(itl)}}`;
   if (stamps === undefined) {
@@ -109,6 +110,13 @@ async function* pieces(record: RequestRecord): AsyncGenerator<string, void> {
   yield '}}';
 }
 
+/** Who else was considered is told by `/explain`: a list of records must stay readable. */
+function withoutConsidered(routing: RouteNote | undefined): RouteNote | undefined {
+  if (routing?.considered === undefined) return routing;
+  const { considered: _told, ...rest } = routing;
+  return rest;
+}
+
 const stampNames = ['atMs', 'choice', 'tokens', 'coalesced'] as const satisfies readonly (keyof TokenStamps)[];
 
 function joined(numbers: Float64Array | Uint16Array | Uint8Array, start: number): string {
@@ -116,8 +124,8 @@ function joined(numbers: Float64Array | Uint16Array | Uint8Array, start: number)
   return (slice instanceof Float64Array ? slice.map(rounded) : slice).join(',');
 }
 
-function plainJson(value: unknown): string {
-  return JSON.stringify(value, (_key, part: unknown) => (typeof part === 'number' ? rounded(part) : part));
+function plainJson(value: unknown, indent = 0): string {
+  return JSON.stringify(value, (_key, part: unknown) => (typeof part === 'number' ? rounded(part) : part), indent);
 }
 
 function rounded(value: number): number {

@@ -7,15 +7,27 @@ export interface AdminPage {
   readonly about: string;
   /** Query parameters that it knows: any other, and one that is there twice, is refused. Absent: none is looked at. */
   readonly params: readonly string[] | undefined;
-  /** An object is sent as JSON, a long one in pieces; text as it is, with its content type. */
-  answer(query: URLSearchParams): AdminAnswer | Promise<AdminAnswer>;
+  /** What stands behind the path, such as `request id`: the page is at `path/…`, and nowhere else. Absent: it is at `path`. */
+  readonly of?: string;
+  /**
+   * An object is sent as JSON, a long one in pieces; text as it is, with its content type.
+   * @param of what stood behind the path; '' for a page that has nothing there
+   */
+  answer(query: URLSearchParams, of: string): AdminAnswer | Promise<AdminAnswer>;
 }
 
 export type AdminAnswer =
-  | { readonly kind: 'json'; readonly value: object }
+  | {
+      readonly kind: 'json';
+      readonly value: object;
+      /** Short and read by people: on lines of its own. */
+      readonly indented?: true;
+    }
   /** Has lists that are long, or iterables in their place that make each item when it is written. */
   | { readonly kind: 'long'; readonly value: object }
   | { readonly kind: 'text'; readonly text: string; readonly contentType: string }
+  /** There is nothing of what stood behind the path, as the message says: 404. */
+  | { readonly kind: 'missing'; readonly message: string }
   /** What was wrong with the question: 400. */
   | { readonly kind: 'wrong'; readonly message: string; readonly param: string };
 

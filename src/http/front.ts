@@ -51,8 +51,10 @@ export function clientHead(incoming: IncomingMessage, deps: Pick<FrontDeps, 'clo
     httpVersion: incoming.httpVersion,
     rawHeaders: incoming.rawHeaders,
     header(name) {
-      const value = headers[name];
-      return Array.isArray(value) ? value.join(', ') : value;
+      // Names come from the configuration too: what an object has of itself is no header.
+      const value: unknown = headers[name];
+      if (Array.isArray(value)) return value.join(', ');
+      return typeof value === 'string' ? value : undefined;
     },
     remoteAddress: address.startsWith('::ffff:') ? address.slice(7) : address,
     secure: (socket as Partial<TLSSocket>).encrypted === true,

@@ -3,7 +3,7 @@
  * in its browser could reach it by a name of its own that it lets resolve to loopback (DNS rebinding): such a request still
  * names the page's host. Pure.
  */
-import { isIPv4 } from 'node:net';
+import { isIP, isIPv4 } from 'node:net';
 
 export interface ListeningOn {
   /** As the configuration names it. */
@@ -22,7 +22,17 @@ export function mayName(host: string | undefined, on: ListeningOn): boolean {
   return isLoopback(name) || name === on.host.toLowerCase();
 }
 
-function isLoopback(name: string): boolean {
+/**
+ * A page that names this host can't have come here by a name of its own: nobody lets an address, or our own name, resolve to
+ * something else.
+ */
+export function isFixedHost(host: string | undefined, on: ListeningOn): boolean {
+  const name = nameOf(host ?? '');
+  return name === 'localhost' || isIP(name) !== 0 || name === on.host.toLowerCase();
+}
+
+/** @param name a host name or an address, in lower case, without brackets */
+export function isLoopback(name: string): boolean {
   if (name === 'localhost' || name === '::1') return true;
   const four = name.startsWith('::ffff:') ? name.slice('::ffff:'.length) : name;
   return isIPv4(four) && four.startsWith('127.');

@@ -9,6 +9,8 @@ export interface ListenSettings {
 export interface HttpSettings {
   readonly listen: ListenSettings;
   readonly admin: ListenSettings;
+  /** Who may change the fleet on the admin listener: whoever reaches it, if that is this machine alone (`loopback`), or anyhow. */
+  readonly adminChanges: 'loopback' | 'always' | 'never';
   /** PEM texts of the data listener's own certificate; absent: plain HTTP. */
   readonly tls?: { readonly cert: string; readonly key: string };
   /** Largest request body that is held (JSON); a larger one is 413. */

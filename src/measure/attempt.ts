@@ -7,7 +7,7 @@ import type { RecordMark, Timeline, TokenCounts, TokenStamps } from '../domain/r
 import { EventFlag, type StreamError } from '../domain/tap.ts';
 import { createAnswerReading, type AnswerReading } from './answer.ts';
 import { bookToken, createChoiceTrack, type ChoiceTrack } from './choices.ts';
-import { bookCounts, countTokens, createTotalCounts } from './counts.ts';
+import { bookCounts, countTokens, createTotalCounts, isCachedClamped } from './counts.ts';
 import { createEventReader, type EventReader } from './dialect/event-reader.ts';
 import type { EngineTimes, EventFacts, Loose } from './dialect/facts.ts';
 import type { MeasureSettings } from './settings.ts';
@@ -128,7 +128,8 @@ export class Attempt {
     this.answerEnd();
     const choicesAnswered = this.#choicesAnswered;
     const choices = this.#tracks.filter((track) => track !== undefined);
-    const tokens = countTokens({ totals: this.#totals, choices, engine, choicesAsked, streamed, choicesAnswered });
+    const counted = { totals: this.#totals, choices, engine, choicesAsked, streamed, choicesAnswered };
+    const tokens = countTokens(counted);
     return {
       streamed,
       moments: {
@@ -147,7 +148,7 @@ export class Attempt {
       responseModel: this.#responseModel,
       engineTimes: this.#engineTimes,
       lacksEnd: streamed && format !== 'unknown' && (this.#seen & EventFlag.done) === 0,
-      marks: this.#marks(),
+      marks: isCachedClamped(counted, tokens) ? [...this.#marks(), 'cached_clamped'] : this.#marks(),
     };
   }
 

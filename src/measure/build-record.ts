@@ -25,6 +25,8 @@ export interface Ending {
   readonly phase?: Phase;
   /** Attempts made, when the caller counts them; else those told to `attempt`. */
   readonly attempts?: number;
+  /** An earlier answer was given again. */
+  readonly replayed?: true;
   /** Notes that only the caller can make. */
   readonly marks?: readonly RecordMark[];
 }
@@ -84,10 +86,13 @@ export function buildRecord(gathered: Gathered, ending: Ending): RequestRecord {
     events: sums.tokenEvents,
     tokens,
     finishReasons: sums.finishReasons,
-    warmth: warmthOf(tokens, {
-      coldStart: gathered.coldStart,
-      prefixHitShare: gathered.prefixHitShare,
-    }),
+    warmth:
+      ending.replayed === true
+        ? 'replayed'
+        : warmthOf(tokens, {
+            coldStart: gathered.coldStart,
+            prefixHitShare: gathered.prefixHitShare,
+          }),
     timeline,
     figures: takeFigures({
       attemptMs: gathered.attemptMs,

@@ -1,6 +1,6 @@
 /**
  * Which backends have not generated anything since they were seen loading or down: the next answer pays for the start.
- * Holds names of configured backends only, so it is bounded by their number.
+ * One that was ejected for failing is no colder for it. Holds names of backends of the fleet, so it is bounded by their number.
  */
 import type { FleetSnapshot } from '../domain/fleet.ts';
 
@@ -16,7 +16,12 @@ export function createColdStarts(): ColdStarts {
   const cold = new Set<string>();
   return {
     seen({ backends }) {
-      for (const { name, health } of backends) if (health === 'loading' || health === 'down') cold.add(name);
+      for (const { name, health, healthReason } of backends)
+        if (health === 'loading' || (health === 'down' && healthReason !== 'ejected')) cold.add(name);
+      if (cold.size > backends.length) {
+        const here = new Set(backends.map(({ name }) => name));
+        for (const name of cold) if (!here.has(name)) cold.delete(name);
+      }
     },
     isCold: (backend) => cold.has(backend),
     warmed: (backend) => void cold.delete(backend),

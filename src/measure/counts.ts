@@ -101,9 +101,16 @@ export function countTokens(input: CountInput): TokenCounts {
   return counts;
 }
 
-/** More of a prompt than there is of it can't be cached: then nothing is known. */
+/** More of a prompt than there is of it can't be cached: some engines sum it over the choices (C157). It is noted. */
 function partOf(prompt: Count | undefined, cached: Count | undefined): Count | undefined {
-  return prompt !== undefined && cached !== undefined && cached.value > prompt.value ? undefined : cached;
+  if (prompt === undefined || cached === undefined || cached.value <= prompt.value) return cached;
+  return { value: prompt.value, source: cached.source };
+}
+
+/** The engine told of more cached tokens than the prompt has. */
+export function isCachedClamped(input: CountInput, { prompt, cached }: TokenCounts): boolean {
+  if (prompt === undefined || cached === undefined) return false;
+  return (cachedCount(input, cached.source)?.value ?? 0) > prompt.value;
 }
 
 function promptCount(input: CountInput, source: CountSource): Count | undefined {

@@ -110,8 +110,30 @@ function firstOutputMs(input: FigureInput, split: boolean): number | undefined {
   return split || parsed ? (firstRole ?? timeline.firstToken) : timeline.firstToken;
 }
 
+/** What of a request's figures is known once its backend's head is there; ms. */
+export interface HeadTimes {
+  readonly queueMs: number | undefined;
+  readonly connectMs: number | undefined;
+  readonly overheadMs: number | undefined;
+  /** sent → head */
+  readonly upstreamMs: number | undefined;
+}
+
+export function headTimesOf(input: Pick<FigureInput, 'timeline' | 'attemptMs' | 'firstAttemptMs'>): HeadTimes {
+  const { timeline, attemptMs } = input;
+  return {
+    queueMs: between(timeline.queued, timeline.admitted),
+    connectMs: between(attemptMs ?? timeline.admitted, timeline.connected),
+    overheadMs: overheadOf(input, timeline.receivedLast ?? timeline.received),
+    upstreamMs: between(timeline.sent, timeline.head),
+  };
+}
+
 /** Received → sent, without the queue, the connecting, and what failed attempts took. */
-function overheadOf(input: FigureInput, from: number): number | undefined {
+function overheadOf(
+  input: Pick<FigureInput, 'timeline' | 'attemptMs' | 'firstAttemptMs'>,
+  from: number,
+): number | undefined {
   const { timeline, attemptMs, firstAttemptMs } = input;
   const beforeSent = between(from, timeline.sent);
   if (beforeSent === undefined) return undefined;

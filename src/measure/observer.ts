@@ -13,6 +13,7 @@ import type { TraceHeaders, TraceIds } from '../domain/trace.ts';
 import { Attempt } from './attempt.ts';
 import { type AttemptEnd, AttemptLog, type AttemptStart } from './attempt-log.ts';
 import { buildRecord, type Ending } from './build-record.ts';
+import { type HeadTimes, headTimesOf } from './figures.ts';
 import type { ColdStarts } from './cold-starts.ts';
 import type { LoopLag } from './loop-lag.ts';
 import type { PrefillLog } from './prefill-log.ts';
@@ -68,6 +69,8 @@ export interface Observer extends StreamTap {
   ownAnswer(bytes: number): void;
   /** warmlane's own time for the latest read, µs, sampled. */
   ownTime(micros: number): void;
+  /** Where the time went until now, as far as it is known when a head is passed on. */
+  headTimes(): HeadTimes;
   /** The request is over. @returns its record, the same one however often it is asked */
   finish(ending: Ending): RequestRecord;
   /** Id that the answer gave itself. */
@@ -214,6 +217,14 @@ class RequestObserver implements Observer {
     if (events === 0) return;
     this.#ownMicros += micros;
     this.#ownEvents += events;
+  }
+
+  headTimes(): HeadTimes {
+    return headTimesOf({
+      timeline: this.#timeline,
+      attemptMs: this.#attemptMs,
+      firstAttemptMs: this.#firstAttemptMs,
+    });
   }
 
   finish(ending: Ending): RequestRecord {

@@ -4,6 +4,7 @@
  * so that a body of any size costs its streams nothing to speak of. Grammar and its tolerances: `json-walk.ts`.
  */
 import { createByteCapture } from './byte-capture.ts';
+import { createJsonPieces, type JsonPieces, type PieceSink } from './json-pieces.ts';
 import { createJsonWalk, type JsonKind, type JsonSink, type JsonWalk } from './json-walk.ts';
 
 /** What stands in a top-level array, without keeping it: `["a","b"]` is 2 and 0, `[1,2,3]` is 3 and 3. */
@@ -49,12 +50,20 @@ export interface JsonScan {
 }
 
 export interface JsonScanSettings {
-  /** Wanted top-level keys, each with the most bytes of its value that are kept; 0: only its place and kind. */
+  /**
+   * Wanted top-level keys, each with the most bytes of its value that are kept; 0: only its place and kind; `forPieces`: it
+   * is no field.
+   */
   readonly keys: ReadonlyMap<string, number>;
+  /** Is given the bytes of the wanted members' values as they come. */
+  readonly pieces?: PieceSink | undefined;
 }
 
+/** Of a wanted key whose value only the sink for pieces is to see. */
+export const forPieces = -1;
+
 export function createJsonScan(settings: JsonScanSettings): JsonScan {
-  return new Scan(settings.keys);
+  return new Scan(settings);
 }
 
 /** Scans bytes that are all there, for example the kept value of a nested object. */
@@ -71,6 +80,7 @@ class Scan implements JsonScan, JsonSink {
   readonly #fields = new Map<string, JsonField>();
   readonly #capture = createByteCapture();
   readonly #walk: JsonWalk;
+  readonly #pieces: JsonPieces | undefined;
   /** Wanted keys that came more than once, and those beside which a twin came; most bodies have none. */
   #repeated: string[] = noKeys;
   #caseTwins: string[] = noKeys;
@@ -84,18 +94,22 @@ class Scan implements JsonScan, JsonSink {
   #keyAt = 0;
   /** The member being read, if its key is wanted. */
   #openKey: string | undefined;
+  #openBound = 0;
   #openKind: JsonKind = 'null';
   #openStart = 0;
 
-  constructor(keys: ReadonlyMap<string, number>) {
+  constructor({ keys, pieces }: JsonScanSettings) {
     this.#keys = keys;
     this.#prepared = prepareKeys(keys);
     this.#walk = createJsonWalk(this);
+    this.#pieces = pieces === undefined ? undefined : createJsonPieces(this.#walk, pieces);
   }
 
   push(chunk: Buffer): void {
     this.#chunk = chunk;
+    this.#pieces?.enter(chunk);
     this.#walk.push(chunk);
+    this.#pieces?.leave();
     this.#capture.carry(chunk);
     this.#keyAt = -1;
     this.#bytes += chunk.length;
@@ -146,13 +160,18 @@ class Scan implements JsonScan, JsonSink {
     if (this.#openKey === undefined) return;
     this.#openKind = kind;
     this.#openStart = this.#bytes + at;
-    this.#capture.begin(at, this.#keys.get(this.#openKey) ?? 0);
+    this.#openBound = this.#keys.get(this.#openKey) ?? 0;
+    this.#capture.begin(at, this.#openBound);
+    this.#pieces?.begin(this.#openKey, kind, at);
   }
 
   valueEnd(at: number, elements: number, numbers: number): void {
     const key = this.#openKey;
     if (key === undefined) return;
     const value = this.#capture.end(this.#chunk, at);
+    this.#openKey = undefined;
+    this.#pieces?.end(at);
+    if (this.#openBound === forPieces) return;
     if (this.#fields.has(key)) this.#repeated = [...this.#repeated, key];
     const field: Writable<JsonField> = {
       keyStart: this.#keyStart,
@@ -163,7 +182,6 @@ class Scan implements JsonScan, JsonSink {
     if (value !== undefined) field.value = value;
     if (this.#openKind === 'array') field.elements = { count: elements, numbers };
     this.#fields.set(key, field);
-    this.#openKey = undefined;
   }
 
   /** The key is not copied and no string is made of it. @param sameLength the wanted keys of its length */

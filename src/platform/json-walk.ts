@@ -26,10 +26,36 @@ export interface JsonSink {
   valueEnd(at: number, elements: number, numbers: number): void;
 }
 
+/** Is told of what lies inside one member's value, while the walk has it as its `watch`. */
+export interface JsonWatch {
+  /** A value directly inside the member's array begins; only while `watchDepth` is 2. */
+  elementBegin(kind: JsonKind, at: number): void;
+  /** A value inside `watchDepth` containers ends. @param at one past its last byte; may be 0, as for `valueEnd` */
+  innerEnd(at: number): void;
+  /**
+   * A key inside the member's value ends. What began in an earlier chunk has a negative index.
+   * @param keyAt its opening quote @param fromAt the comma before it; `keyAt` where there is none @param quoteAt its closing quote
+   */
+  innerKey(keyAt: number, fromAt: number, quoteAt: number): void;
+}
+
 export interface JsonWalk {
   push(chunk: Buffer): void;
   /** No more bytes. Returns what is wrong with the text, or undefined. */
   end(): string | undefined;
+  /** Absent for nearly all that is walked: then it costs a comparison for each inner value and key. */
+  watch: JsonWatch | undefined;
+  /** At which number of open containers ends are told; 0: none. */
+  watchDepth: number;
+  /** Open containers. */
+  readonly depth: number;
+  /** What is wrong with the text so far: the rest of it is not read. */
+  readonly problem: string | undefined;
+  /**
+   * Where, in bytes of the whole text, the member of an inner object begins whose key is not whole yet: at its comma, or at
+   * its quote if it is the first. −1: no such member has begun.
+   */
+  unnamedFrom(): number;
 }
 
 /** Deeper nesting is refused; engines give up far earlier. */
@@ -73,6 +99,13 @@ class Walk implements JsonWalk {
   elements = 0;
   numbers = 0;
   inKey = false;
+  /** Of the whole text: the last key's opening quote, the last comma in front of a key; only the latest are of use. */
+  keyFrom = 0;
+  commaFrom = 0;
+  /** The last key is its object's first. */
+  firstKey = false;
+  watch: JsonWatch | undefined;
+  watchDepth = 0;
   /** The string's last chunk ended in an odd run of backslashes. */
   escaped = false;
   numberState = 0;
@@ -103,6 +136,12 @@ class Walk implements JsonWalk {
     if (this.expect === Expect.end) return undefined;
     return this.expect === Expect.start ? 'no JSON object' : 'ends too early';
   }
+
+  unnamedFrom(): number {
+    if (!this.inObject || this.depth < 2) return -1;
+    if (this.expect === Expect.key) return this.commaFrom;
+    return this.expect === Expect.keyOrClose && this.mode === Mode.string ? this.keyFrom : -1;
+  }
 }
 
 /** An index past every chunk: the walk stops reading. */
@@ -130,6 +169,7 @@ function readStructure(walk: Walk, chunk: Buffer, from: number): number {
         break;
       case 0x2c: // ,
         if (walk.expect !== Expect.commaOrClose) return fail(walk, at, 'unexpected comma');
+        walk.commaFrom = walk.base + at;
         walk.expect = walk.inObject ? Expect.key : Expect.value;
         at += 1;
         break;
@@ -162,6 +202,7 @@ function beginValue(walk: Walk, kind: JsonKind, at: number): void {
   if (walk.depth === 2) {
     walk.elements += 1;
     if (kind === 'number') walk.numbers += 1;
+    if (walk.watchDepth === 2 && walk.watch !== undefined) walk.watch.elementBegin(kind, at);
     return;
   }
   walk.elements = 0;
@@ -173,6 +214,7 @@ function endValue(walk: Walk, at: number): void {
   walk.expect = Expect.commaOrClose;
   walk.mode = Mode.structure;
   if (walk.depth === 1) walk.sink.valueEnd(at, walk.elements, walk.numbers);
+  else if (walk.depth === walk.watchDepth && walk.watch !== undefined) walk.watch.innerEnd(at);
 }
 
 function openContainer(walk: Walk, isObject: boolean, at: number): number {
@@ -205,6 +247,8 @@ function closeContainer(walk: Walk, isObject: boolean, at: number): number {
 function openString(walk: Walk, at: number): number {
   if (walk.expect === Expect.key || walk.expect === Expect.keyOrClose) {
     walk.inKey = true;
+    walk.firstKey = walk.expect === Expect.keyOrClose;
+    walk.keyFrom = walk.base + at;
     if (walk.depth === 1) walk.sink.keyBegin(at);
   } else if (walk.expect === Expect.value || walk.expect === Expect.valueOrClose) {
     walk.inKey = false;
@@ -234,6 +278,9 @@ function closeString(walk: Walk, quote: number): number {
   if (walk.depth === 1) {
     const problem = walk.sink.keyEnd(quote);
     if (problem !== undefined) return fail(walk, quote, problem);
+  } else if (walk.watch !== undefined) {
+    const keyAt = walk.keyFrom - walk.base;
+    walk.watch.innerKey(keyAt, walk.firstKey ? keyAt : walk.commaFrom - walk.base, quote);
   }
   return quote + 1;
 }

@@ -10,6 +10,7 @@ import type { ClientHead, ClientPort } from '../platform/client-port.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { RequestBody, UpstreamClient, UpstreamFault, UpstreamTarget } from '../platform/upstream/port.ts';
 import type { AnswerTap } from './answer-reader.ts';
+import type { RouteTold, TimesTold } from './own-headers.ts';
 import type { RelaySettings } from './settings.ts';
 import type { Ticker } from './ticker.ts';
 
@@ -29,6 +30,8 @@ export interface RelayTap extends AnswerTap {
   responseBytes(bytes: number): void;
   /** warmlane's own time for one read, sampled */
   ownTime(micros: number): void;
+  /** Where the time went until the backend's head. */
+  headTimes(): TimesTold;
 }
 
 export interface RelayRequest {
@@ -45,6 +48,8 @@ export interface RelayRequest {
   /** A pooled connection to the same backend died of this request a moment ago, stale or not. */
   readonly afterStale: boolean;
   readonly strip: boolean;
+  /** Where it goes and why, as its client is told. */
+  readonly route: RouteTold;
   /** Another backend may be asked if this one fails before the client got anything. */
   readonly elsewhere: boolean;
 }

@@ -2,6 +2,7 @@
  * The beginning of an answer that is kept back before its head is committed: until its first event (R03), or until an
  * error's whole body is here. Bounded in bytes here, in time by whoever begins it. Decides nothing.
  */
+import type { Engine } from '../domain/names.ts';
 import type { Timer } from '../platform/clock.ts';
 import type { BodyRead } from '../platform/upstream/port.ts';
 import { joinSegments } from './segments.ts';
@@ -10,6 +11,11 @@ import { joinSegments } from './segments.ts';
 const maxHeldBytes = 64 * 1024;
 
 export type HoldReason = 'first_event' | 'error_body';
+
+/** They answer 200 and then an error: the head waits for the first event. */
+export const answersBeforeErrors: ReadonlySet<Engine> = new Set(['vllm', 'sglang', 'tgi']);
+/** How long a head waits for the body of an error, ms. */
+export const peekMs = 1000;
 
 export class HeadHold {
   #waitsFor: HoldReason | undefined;

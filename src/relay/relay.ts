@@ -3,7 +3,7 @@
  * Owns: the moment the head is committed, back-pressure, deadlines, what happens when either side goes away.
  * Must not choose backends, retry, or decide what a token is.
  */
-import type { Engine, Outcome, Phase } from '../domain/names.ts';
+import type { Outcome, Phase } from '../domain/names.ts';
 import type { RecordMark } from '../domain/record.ts';
 import type { Refusal } from '../domain/refusal.ts';
 import { EventFlag } from '../domain/tap.ts';
@@ -11,27 +11,23 @@ import type { Place } from '../platform/bag.ts';
 import type { BodyRead, Exchange, UpstreamFault, UpstreamHandler, UpstreamHead } from '../platform/upstream/port.ts';
 import { createAnswerReader, type AnswerReader } from './answer-reader.ts';
 import type { RelayDeps, RelayEnd, RelayEndKind, RelayRequest } from './attempt.ts';
+import { bareHead, committedHead } from './client-head.ts';
 import { silenceExpired, totalExpired, type Waiting } from './deadlines.ts';
 import { errorEvent } from './error-shape.ts';
 import { guard, guarded } from './guarded.ts';
-import { HeadHold, type HoldReason } from './head-hold.ts';
+import { answersBeforeErrors, HeadHold, type HoldReason, peekMs } from './head-hold.ts';
 import { againAt, judgeAnswer } from './judge.ts';
 import { passRead } from './pass-read.ts';
 import { crashRefusal, faultRefusal, streamErrorRefusal, truncated } from './refusals.ts';
-import { answerHeader, clientHeaders, framingFor, mediumOf } from './response-head.ts';
+import { answerHeader, mediumOf } from './response-head.ts';
 import type { Ticked } from './ticker.ts';
 import { type UploadWatch, watchUpload } from './upload-watch.ts';
 
 /** A connection from the pool that dies sooner than this after the request was sent was stale (R01, R02). */
 const staleWithinMs = 1000;
-const peekMs = 1000;
 const quietMs = 1000;
 /** One read in so many is timed. */
 const sampleEvery = 64;
-
-const noHeaders: readonly string[] = [];
-
-const answersBeforeErrors: ReadonlySet<Engine> = new Set(['vllm', 'sglang', 'tgi']);
 
 export class Relay implements UpstreamHandler, Ticked {
   readonly #request: RelayRequest;
@@ -60,6 +56,7 @@ export class Relay implements UpstreamHandler, Ticked {
   #lastContentMs = 0;
   #beatMs = 0;
   #engineDied = false;
+  #errorText = '';
   /** The witness has heard of the held error. */
   #isTold = false;
   /** The answer came in a content coding, so it passed unread. */
@@ -94,6 +91,16 @@ export class Relay implements UpstreamHandler, Ticked {
     return this.#head?.status;
   }
 
+  /** What a backend said with a status from 500 on, as far as it was held; else ''. */
+  get errorText(): string {
+    return this.#errorText;
+  }
+
+  /** The answer ends with its connection: from outside its end and a break look alike. */
+  get endsByClose(): boolean {
+    return this.#head?.framing === 'close';
+  }
+
   start(): void {
     const { job, target, path, headers, fresh, backend } = this.#request;
     const { settings, upstream, client } = this.#deps;
@@ -113,7 +120,7 @@ export class Relay implements UpstreamHandler, Ticked {
       },
       this.#guarded,
     );
-    this.#request.headers = noHeaders;
+    this.#request.headers = [];
   }
 
   /** The backend's port refuses: silence is now judged sooner. */
@@ -378,6 +385,7 @@ export class Relay implements UpstreamHandler, Ticked {
   }
 
   #tellAnswer(status: number, body: string): boolean {
+    if (status >= 500) this.#errorText = body;
     const { generates } = this.#request.job;
     return this.#deps.witness.answered({ status, body, sentMs: this.#sentMs, generates });
   }
@@ -390,17 +398,11 @@ export class Relay implements UpstreamHandler, Ticked {
     // An error that came too slowly, or was too long, is judged by what is here.
     const errorSoFar = this.#hold.waitsFor === 'error_body' && !this.#isTold ? this.#hold.text() : undefined;
     const held = this.#hold.release();
-    const { client } = this.#deps;
-    const { job, head: asked, strip } = this.#request;
-    const medium = mediumOf(head);
-    // What was asked for as a stream and doesn't say what it is goes out like one: its bytes come later (C104).
-    const stream = medium === 'sse' || medium === 'ndjson' || (job.stream && medium === 'untold' && head.status < 300);
-    const headers = clientHeaders(head, stream, asked.requestId);
+    const { client, settings, tap } = this.#deps;
+    const { headers, framing } = committedHead(head, this.#request, { settings, times: tap.headTimes() });
     // As for the request's: from now on only the status and the framing matter.
-    const { status, reason, httpVersion, framing: framed } = head;
-    this.#head = { status, reason, rawHeaders: noHeaders, httpVersion, framing: framed };
+    this.#head = bareHead(head);
     client.cork();
-    const framing = framingFor(head, strip && stream);
     this.#measuredOut = framing.kind === 'length';
     client.head(head.status, head.reason, headers, framing);
     for (const piece of held) client.write(piece);

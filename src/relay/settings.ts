@@ -35,4 +35,10 @@ export interface RelaySettings {
   readonly retryAfterCrash: boolean;
   /** Pass `X-Conversation-Id` on to llama-server, where it makes aborted requests run on (decision 9). */
   readonly passConversationId: boolean;
+  /** What answers tell of warmlane's own work. */
+  readonly responseHeaders: {
+    /** X-Warmlane-Backend, X-Warmlane-Reason and X-Warmlane-Predicted-Cached-Tokens. */
+    readonly routing: boolean;
+    readonly serverTiming: boolean;
+  };
 }

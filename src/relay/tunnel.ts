@@ -57,6 +57,14 @@ export interface TunnelObserver {
   finish(ending: Ending): void;
 }
 
+export interface TunnelSettings {
+  readonly deadlines: Pick<
+    RelaySettings['deadlines'],
+    'connectMs' | 'headMs' | 'contentStallMs' | 'clientStallMs' | 'totalMs'
+  >;
+  readonly passConversationId: boolean;
+}
+
 export interface TunnelDeps {
   readonly clock: Clock;
   readonly classify: (head: ClientHead) => Job | Refusal;
@@ -71,17 +79,12 @@ export interface TunnelDeps {
   readonly link: (backend: string) => {
     readonly target: UpstreamTarget & { readonly pathPrefix: string };
     readonly apiKey?: string;
+    /** Is told when no connection came about. */
+    readonly witness: { faulted(fault: UpstreamFault): void };
   };
-  readonly settings: {
-    readonly deadlines: Pick<
-      RelaySettings['deadlines'],
-      'connectMs' | 'headMs' | 'contentStallMs' | 'clientStallMs' | 'totalMs'
-    >;
-    readonly passConversationId: boolean;
-  };
+  /** Asked once for each tunnel. */
+  readonly settings: () => TunnelSettings;
   readonly observe: (head: ClientHead) => TunnelObserver;
-  /** No connection came about. */
-  readonly unreachable: (backend: string, fault: UpstreamFault) => void;
   /** Why no new tunnel may be opened; undefined: one may. */
   readonly closing: () => Refusal | undefined;
   /** Open at once, those that wait included; 1,000 unless said. */
@@ -110,6 +113,7 @@ interface Tunnel {
   /** Hands over what the client has sent so far; from then on it is nobody's. */
   takeFirst(): Buffer;
   readonly observer: TunnelObserver;
+  readonly settings: TunnelSettings;
   phase: Phase;
   job: Job | undefined;
   /** Whose place it holds; the last one that was tried. */
@@ -136,6 +140,7 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
       client,
       takeFirst: holdFirst(client, first),
       observer,
+      settings: deps.settings(),
       phase: 'receiving',
       job: undefined,
       backend: undefined,
@@ -197,7 +202,7 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
     const { head, client, observer } = tunnel;
     const { job, permit, exclude } = attempt;
     const { backend } = permit;
-    const { target, apiKey } = deps.link(backend.name);
+    const { target, apiKey, witness } = deps.link(backend.name);
     tunnel.phase = 'connecting';
     tunnel.backend = backend.name;
     tunnel.attempts += 1;
@@ -205,7 +210,7 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
     const headers = upstreamHeaders(head, {
       engine: backend.engine,
       measured: false,
-      passConversationId: deps.settings.passConversationId,
+      passConversationId: tunnel.settings.passConversationId,
       trace,
       ...(apiKey === undefined ? {} : { apiKey }),
     });
@@ -217,13 +222,15 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
     const end = await shakeHands(target, asked, {
       client,
       clock: deps.clock,
-      deadlines: deps.settings.deadlines,
+      deadlines: tunnel.settings.deadlines,
       connected() {
         tunnel.phase = 'waiting_head';
         observer.mark('connected', deps.clock.nowMs());
       },
     });
     if (end.kind === 'switched' || end.kind === 'answered') observer.mark('head', deps.clock.nowMs());
+    // Who was asked, and not who has the name by now.
+    if (end.kind === 'fault' && end.fault.nothingSent) witness.faulted(end.fault);
     proceed(tunnel, { job, permit, exclude }, end);
   }
 
@@ -242,19 +249,18 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
         tunnel.status = end.response.statusCode ?? 502;
         return passAnswer(tunnel, end.response, {
           clock: deps.clock,
-          deadlines: deps.settings.deadlines,
+          deadlines: tunnel.settings.deadlines,
           settle: () => permit.settle(),
         });
       case 'late':
         permit.settle();
-        return refuse(tunnel, deadlineRefusal('headMs', deps.settings.deadlines.headMs, name));
+        return refuse(tunnel, deadlineRefusal('headMs', tunnel.settings.deadlines.headMs, name));
       case 'gone':
         return permit.settle();
       case 'fault': {
         permit.settle();
         const refusal = faultRefusal(end.fault, name);
         if (!end.fault.nothingSent) return refuse(tunnel, refusal);
-        deps.unreachable(name, end.fault);
         tunnel.observer.attemptEnd({ atMs: deps.clock.nowMs(), outcome: refusal.outcome, reason: refusal.code });
         return admit(tunnel, job, { exclude: [...exclude, name], refusal });
       }

@@ -24,6 +24,8 @@ export interface Candidate {
   readonly lastUsed: number;
   /** uncached prompt tokens of jobs sent there whose first token has not come */
   readonly pendingTokens: number;
+  /** of those, jobs; absent: 0 */
+  readonly pendingJobs?: number;
   /** sequences that decode there, and their KV tokens */
   readonly decoding: number;
   readonly contextTokens: number;
@@ -35,6 +37,12 @@ export interface Candidate {
   readonly networkSeconds: number;
   /** relative capacity: the config's weight, less while it starts slowly; above 0 */
   readonly weight: number;
+  /** streams beyond which its engine was seen to let jobs wait, where it doesn't tell; absent: none waited yet */
+  readonly seenSlots?: number | undefined;
+  /** jobs that wait for a place there and came before this one; absent: 0 */
+  readonly aheadJobs?: number;
+  /** share of its time that it computes prompts, of late; absent: 0 */
+  readonly prefillShare?: number;
 }
 
 /** What a policy needs to know of a job. */
@@ -50,6 +58,8 @@ export interface RouteJob {
   readonly sessionKey?: number;
   /** backend that served the session last */
   readonly sessionHome?: string;
+  /** how long it has waited for a place so far; absent: 0 */
+  readonly waitedSeconds?: number;
 }
 
 export interface Ranked {
@@ -63,6 +73,8 @@ export interface Ranking {
   readonly ranked: readonly Ranked[];
   /** Nobody is to be given the job now: every backlog is over the bound (late binding). */
   readonly hold: boolean;
+  /** The ranking is worth no more after so long, even if nothing changes: waiting has its price. */
+  readonly againMs?: number;
 }
 
 /** @param candidates never empty */

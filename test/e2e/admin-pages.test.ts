@@ -6,7 +6,7 @@ import { chat, createFindingWorld, type FindingWorld, untilFound, words } from '
 import type { Proxy } from '../support/proxy.ts';
 import { eventually, sleep } from '../support/stage.ts';
 
-const pages = ['/stats', '/slo', '/ceiling', '/concurrency', '/engines', '/findings'] as const;
+const pages = ['/stats', '/slo', '/cache', '/explain', '/ceiling', '/concurrency', '/engines', '/findings'] as const;
 const document = readFileSync(new URL('../../deploy/admin-pages.md', import.meta.url), 'utf8');
 
 /** Maps whose keys are names of the user's, or words that another page of deploy/ lists. */
@@ -60,7 +60,8 @@ async function busy(): Promise<Proxy> {
 }
 
 async function keysOf(proxy: Proxy, page: string): Promise<ReadonlySet<string>> {
-  const answer = await fetch(`${proxy.adminUrl}${page}${page === '/engines' ? '?points=1' : ''}`);
+  const of = page === '/engines' ? '?points=1' : page === '/explain' ? '/stream' : '';
+  const answer = await fetch(`${proxy.adminUrl}${page}${of}`);
   const keys = new Set<string>();
   collect(await answer.json(), keys);
   return keys;

@@ -17,9 +17,12 @@ afterEach(async () => {
 async function broken(script: Script): Promise<{ proxy: Proxy; client: RawClient }> {
   backend = await createScriptedServer({ onRequest: () => script, probes: { engine: 'openai' } });
   proxy = await startProxy([backend.url]);
-  vi.spyOn(proxy.app.fleet, 'report').mockImplementation(() => {
+  const member = proxy.app.fleet.member(proxy.app.fleet.snapshot().backends[0]?.name ?? '');
+  if (member === undefined) throw new Error('no backend');
+  const report = () => {
     throw new Error('bug');
-  });
+  };
+  vi.spyOn(proxy.app.fleet, 'member').mockReturnValue({ ...member, report });
   const client = await rawClient(proxy.port);
   client.send(R0);
   return { proxy, client };

@@ -113,7 +113,8 @@ describe('a backend that crashes on a request', () => {
 
 describe('a backend that can’t be reached', () => {
   it('C071 has seen nothing, so another is asked', async () => {
-    const fleet = await severalBackends(stage, { count: 2 }, () => [wholeAnswer(200, json)]);
+    const change = { route: { policy: 'round-robin' } } as const;
+    const fleet = await severalBackends(stage, { count: 2, change }, () => [wholeAnswer(200, json)]);
     await fleet.send(short);
     const [used = 0] = fleet.asked;
     const unused = 1 - used;

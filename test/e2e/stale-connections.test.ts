@@ -145,7 +145,7 @@ describe('a request that kills each backend it meets, on a warm connection', () 
     }
     const fleet: SeveralBackends = await severalBackends(
       stage,
-      { count: 3, change: { relay: { retryAfterCrash } } },
+      { count: 3, change: { relay: { retryAfterCrash }, route: { policy: 'round-robin' } } },
       (nth) => (nth <= 3 ? [wholeAnswer(200, json, keepAlive)] : die()),
     );
     for (let i = 0; i < 3; i += 1) await fleet.send(short);

@@ -227,7 +227,7 @@ describe('C198 a collector that accepts connections and never answers', () => {
       { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: receiver.tracesUrl, OTEL_BSP_SCHEDULE_DELAY: '50' },
       { answer: wholeStream(ROLE, ...Array.from({ length: 2000 }, () => T('a')), FIN('stop'), DONE), traces },
     );
-    const round = full ? 2000 : 400;
+    const round = full ? 2000 : 800;
     const well = await many(served, round);
     receiver.behave({ kind: 'hang' });
     await many(served, round);
@@ -240,8 +240,8 @@ describe('C198 a collector that accepts connections and never answers', () => {
     expect(metric('warmlane_spans_queued_bytes')).toBeLessThanOrEqual(1024 * 1024);
     expect(metric('warmlane_spans_dropped_total{dropped="queue_full"}')).toBeGreaterThan(1000);
     expect(receiver.sockets.most).toBeLessThanOrEqual(2);
-    // Each record has the times of 2,000 tokens: with no bound in force a round keeps twice this and more (10 MiB seen).
-    expect(grownMib).toBeLessThan(full ? 20 : 5);
+    // Each record has the times of 2,000 tokens: with no bound in force a round keeps twice this and more (2.5 MiB for every 100 seen).
+    expect(grownMib).toBeLessThan(full ? 20 : 10);
     const median = (list: readonly number[]) => list[Math.floor(list.length / 2)] ?? 0;
     expect(median(hanging)).toBeLessThan(3 * median(well) + 5);
     expect(served.logged.filter(({ level }) => level === 'error')).toEqual([]);

@@ -16,6 +16,7 @@ import { vllmMeasurementSuite } from './measurement-suite.ts';
 import { ask } from './raw-client.ts';
 import { expectedPayload, known, only, relay, sha256, start, sum } from './reading.ts';
 import { relaySuite } from './relay-suite.ts';
+import { vllmRoutingSuite } from './routing-suite.ts';
 import { at, carriesToken, normalise, parseEvents, parseJson, textOf } from './stream-events.ts';
 import { startVllm, vllmQueueLimit } from './vllm.ts';
 import { startWarmlane } from './warmlane.ts';
@@ -49,6 +50,7 @@ describe.runIf(installed('vllm'))('vLLM', () => {
   findingsSuite('vllm', bench);
   vllmMeasurementSuite(bench);
   aiperfSuite('vllm', bench);
+  vllmRoutingSuite(bench, 32);
 
   describe('streams', () => {
     it('R14 half a character is a token all the same', async () => {

@@ -156,6 +156,7 @@ export function createRelayWorld(options: RelayWorldOptions = {}): RelayWorld {
     mark: (name) => onCall(`mark ${name}`),
     responseBytes: () => onCall('responseBytes'),
     ownTime: () => onCall('ownTime'),
+    headTimes: () => ({}),
     beginRead() {},
     event: () => eventFlags,
     endRead() {},
@@ -180,6 +181,7 @@ export function createRelayWorld(options: RelayWorldOptions = {}): RelayWorld {
       usage: 'passive',
       retryAfterCrash: false,
       passConversationId: false,
+      responseHeaders: { routing: false, serverTiming: false },
     },
     bodyDone: () => onCall('bodyDone'),
     witness: {
@@ -207,6 +209,7 @@ export function createRelayWorld(options: RelayWorldOptions = {}): RelayWorld {
       fresh: false,
       afterStale: false,
       strip: false,
+      route: { backend: 'b', reason: 'only_backend' },
       elsewhere: false,
     },
     deps,

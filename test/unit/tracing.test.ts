@@ -15,7 +15,7 @@ const script = `
   const { silentLog: log } = await import(process.argv[1] + '/platform/log.js');
   const settings = { tokens: 'arrays', keep: [], maxQueueBytes: 1, ...JSON.parse(process.argv[3]) };
   const env = JSON.parse(process.argv[2]);
-  const tracing = await startTracing(settings, { clock: systemClock, log, env, secure: false, backends: [] });
+  const tracing = await startTracing(settings, { clock: systemClock, log, env, secure: false, backends: () => [] });
   const loaded = Object.keys(createRequire(import.meta.url).cache).filter((path) => path.includes('@opentelemetry'));
   console.log(JSON.stringify({ on: tracing !== undefined, loaded: loaded.length }));
 `;
@@ -53,7 +53,7 @@ it.each(['%%%:::', 'http://'])(
         log: createLog({ level: 'info', format: 'json' }, (line) => void lines.push(line)),
         env: { OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc', OTEL_EXPORTER_OTLP_ENDPOINT: url },
         secure: false,
-        backends: [],
+        backends: () => [],
       },
     );
     expect(tracing).toBeUndefined();

@@ -23,6 +23,8 @@ export interface CeilingAccountDeps {
   readonly backends: () => readonly BackendView[];
   /** What an engine tells of itself; undefined: nothing was ever read there. */
   readonly engine: (backend: string) => EngineHour | undefined;
+  /** The cards now; absent: those of the settings, for good. */
+  readonly hardware?: (() => CeilingSettings['hardware']) | undefined;
 }
 
 export interface BackendConcurrency extends ConcurrencyView {
@@ -62,7 +64,9 @@ export function createCeilingAccount(settings: CeilingSettings, deps: CeilingAcc
   const { beganMs } = deps;
   const decodes = createDecodeWatch(beganMs);
   const served = servedBy(deps.backends);
-  const ceilings = createCeilings(settings, { beganMs, decodes, aliases: deps.aliases, served, engine: deps.engine });
+  const hardware = deps.hardware ?? (() => settings.hardware);
+  const { aliases, engine } = deps;
+  const ceilings = createCeilings(settings, { beganMs, decodes, aliases, served, engine, hardware });
   function* viewsOf(nowMs: () => number): Generator<BackendCeiling, void> {
     const names = new Set([...ceilings.backends, ...deps.backends().map(({ name }) => name)]);
     for (const backend of [...names].toSorted()) {
@@ -70,8 +74,8 @@ export function createCeilingAccount(settings: CeilingSettings, deps: CeilingAcc
       if (view !== undefined) yield view;
     }
   }
-  const prices = new Map(settings.hardware.map(({ backend, hardware }) => [backend, hardware.pricePerHour]));
-  const table = createConcurrencyTable(beganMs, (backend) => prices.get(backend));
+  const priceOf = (backend: string) => hardware().find((one) => one.backend === backend)?.hardware.pricePerHour;
+  const table = createConcurrencyTable(beganMs, priceOf);
   let cached: Summary | undefined;
   let known: ReadonlySet<string> = new Set();
 

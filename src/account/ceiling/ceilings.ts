@@ -25,6 +25,8 @@ export interface CeilingDeps {
   readonly served: (backend: string) => ServedModels | undefined;
   /** Undefined: nothing was ever read there. */
   readonly engine: (backend: string) => EngineHour | undefined;
+  /** The cards now; another array when they are others. Absent: those of the settings, for good. */
+  readonly hardware?: (() => CeilingSettings['hardware']) | undefined;
 }
 
 export interface Ceilings {
@@ -49,7 +51,7 @@ const fewRequests = 64;
 const lineMaxAgeMs = 600_000;
 
 interface Kept {
-  readonly hardware: Hardware | undefined;
+  hardware: Hardware | undefined;
   readonly work: Work;
   readonly line: PrefillLine;
   drawn: { readonly atMs: number; readonly view: PrefillView } | undefined;
@@ -59,14 +61,27 @@ interface Kept {
 
 export function createCeilings(settings: CeilingSettings, deps: CeilingDeps): Ceilings {
   const { beganMs, decodes } = deps;
-  const hardware = new Map(settings.hardware.map((one) => [one.backend, hardwareOf(one.hardware)]));
+  const hardware = new Map<string, Hardware>();
+  let hardwareIs: CeilingSettings['hardware'] = [];
   const book = createShapeBook(settings.shapes);
   const kept = new Map<string, Kept>();
-  for (const backend of hardware.keys()) keptOf(backend);
+  followHardware();
+
+  /** Backends come and go, and with them their cards. */
+  function followHardware(): void {
+    const now = deps.hardware?.() ?? settings.hardware;
+    if (now === hardwareIs) return;
+    hardwareIs = now;
+    hardware.clear();
+    for (const one of now) hardware.set(one.backend, hardwareOf(one.hardware));
+    for (const [backend, held] of kept) held.hardware = hardware.get(backend);
+    for (const backend of hardware.keys()) keptOf(backend);
+  }
 
   function keptOf(backend: string): Kept | undefined {
     let held = kept.get(backend);
-    if (held === undefined && kept.size < maxBackends) {
+    if (held === undefined) {
+      for (const oldest of kept.keys()) if (kept.size >= maxBackends && !hardware.has(oldest)) kept.delete(oldest);
       held = {
         hardware: hardware.get(backend),
         work: createWork(beganMs),
@@ -102,11 +117,13 @@ export function createCeilings(settings: CeilingSettings, deps: CeilingDeps): Ce
 
   return {
     get backends() {
+      followHardware();
       return [...kept.keys()].toSorted();
     },
     add(record, nowMs) {
       const { backend } = record;
       if (backend === undefined || !worked(record)) return;
+      followHardware();
       const held = keptOf(backend);
       if (held === undefined) return;
       if (held.line.add(record, nowMs)) held.undrawn += 1;

@@ -11,6 +11,7 @@ import type { Log } from '../../platform/log.ts';
 import { sliceMs } from '../../platform/turns.ts';
 import type { EngineSeries } from '../engines/engine-series.ts';
 import { enginesPage, type EngineRow } from '../engines/engines-page.ts';
+import type { FindingName, Observation } from './finding.ts';
 import { createFindingLog } from './finding-log.ts';
 import { createFindingWatch, type BackendNow } from './finding-watch.ts';
 import { findingsPage } from './findings-page.ts';
@@ -30,6 +31,11 @@ export interface EngineAccountDeps {
   readonly running: () => readonly OwnRequest[];
   /** Engine places that own requests hold there. */
   readonly ownSlots: (backend: string) => number;
+  /** Findings of another part, asked for with each look. */
+  readonly more?: {
+    readonly names: readonly FindingName[];
+    find(nowMs: number, holds: (finding: FindingName, backend: string) => boolean): readonly Observation[];
+  };
 }
 
 export interface EngineAccount {
@@ -72,6 +78,7 @@ export function createEngineAccount(deps: EngineAccountDeps): EngineAccount {
       const nowMs = clock.nowMs();
       const mayGoOn = () => clock.nowMs() - nowMs < sliceMs;
       for (const event of watch.look(nowMs, nowOf(nowMs), mayGoOn)) tell(event, nowMs);
+      if (!watch.midway()) noteMore(nowMs);
     } catch (error) {
       // A bug here must not end the looking, nor fill the log.
       if (!failed) log.error('looking for findings failed', { error: String(error) });
@@ -80,6 +87,12 @@ export function createEngineAccount(deps: EngineAccountDeps): EngineAccount {
     // The streams come first; the other backends' turn is right behind.
     if (watch.midway()) timer = clock.timer(0, look);
     else if (watch.pending()) arm();
+  }
+
+  function noteMore(nowMs: number): void {
+    if (deps.more === undefined) return;
+    const { names, find } = deps.more;
+    for (const event of watch.note(names, find(nowMs, watch.ledger.holds), nowMs)) tell(event, nowMs);
   }
 
   /** What is known of each backend now; the requests under way are asked for once, and only if any backend is looked at. */

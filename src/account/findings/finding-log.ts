@@ -9,7 +9,12 @@ const pauseMs = 300_000;
 const maxKept = 4096;
 
 /** Says what is so, not that something is wrong. */
-const calm: ReadonlySet<FindingName> = new Set<FindingName>(['speculation', 'several_tokens_per_event']);
+const calm: ReadonlySet<FindingName> = new Set<FindingName>([
+  'speculation',
+  'several_tokens_per_event',
+  'prefix_too_short_for_block',
+  'cached_tokens_untold',
+]);
 
 interface Told {
   atMs: number;

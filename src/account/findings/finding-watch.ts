@@ -12,7 +12,7 @@ import { createEngineSeries, type EngineSeries } from '../engines/engine-series.
 import { lifeOf } from '../engines/own-life.ts';
 import { findBuffering } from './buffering.ts';
 import { digestOf, type Digest } from './digest.ts';
-import type { BackendFacts, FindingEvent, FindingName } from './finding.ts';
+import type { BackendFacts, FindingEvent, FindingName, Observation } from './finding.ts';
 import { findForeignTraffic } from './foreign-traffic.ts';
 import { findKvExhaustion } from './kv-exhaustion.ts';
 import { createLedger, type Ledger } from './ledger.ts';
@@ -53,6 +53,8 @@ export interface FindingWatch {
     backendNow: (backend: string) => BackendNow | undefined,
     mayGoOn?: () => boolean,
   ): readonly FindingEvent[];
+  /** What another part sees now of its own findings: those of them that it doesn't name are not seen. */
+  note(names: readonly FindingName[], seen: readonly Observation[], nowMs: number): readonly FindingEvent[];
   /** The last look stopped before it was through. */
   midway(): boolean;
   /** There will be something to look at without anything new happening. */
@@ -98,7 +100,9 @@ export function createFindingWatch(beganMs: number): FindingWatch {
 
   function at(backend: string): Watched | undefined {
     const found = watched.get(backend);
-    if (found !== undefined || watched.size >= maxBackends) return found;
+    if (found !== undefined) return found;
+    // Backends come and go: the one that was heard of first makes room.
+    for (const oldest of watched.keys()) if (watched.size >= maxBackends) watched.delete(oldest);
     const made: Watched = {
       backend,
       series: createEngineSeries(),
@@ -191,6 +195,15 @@ export function createFindingWatch(beganMs: number): FindingWatch {
         events.push(...lookAt(one, nowMs, now));
       }
       return events;
+    },
+    note(names, seen, nowMs) {
+      const events = seen.map((one) => ledger.take(one, one.sighting, nowMs));
+      for (const { finding, backend } of ledger.active()) {
+        if (!names.includes(finding)) continue;
+        if (!seen.some((one) => one.finding === finding && one.backend === backend))
+          events.push(ledger.take({ finding, backend }, undefined, nowMs));
+      }
+      return events.filter((event) => event !== undefined);
     },
     midway: () => left.length > 0,
     pending: () =>

@@ -8,6 +8,10 @@ export const findingNames = [
   'several_tokens_per_event',
   'buffering',
   'foreign_traffic',
+  'unstable_prompt_start',
+  'prefix_too_short_for_block',
+  'cached_tokens_untold',
+  'prediction_drift',
 ] as const;
 
 export type FindingName = (typeof findingNames)[number];
@@ -22,6 +26,13 @@ export interface Sighting {
   /** One sentence for people. */
   readonly says: string;
   readonly evidence: Evidence;
+}
+
+/** A sighting with what it is of, from a part that looks at all backends at once. */
+export interface Observation {
+  readonly finding: FindingName;
+  readonly backend: string;
+  readonly sighting: Sighting;
 }
 
 export interface Finding {

@@ -8,6 +8,7 @@ import { compare, type Comparison } from './compare.ts';
 import { type ConcurrencyResult, createConcurrency } from './concurrency.ts';
 import { createFindingLines, type FindingResult, isFinding } from './finding-lines.ts';
 import { createPopulations, type PopulationResult } from './populations.ts';
+import { createPrefixCacheAccount, type PrefixCacheResult } from './prefix-cache.ts';
 import { generates, type Row } from './row.ts';
 import { createSlices } from './slices.ts';
 import { createSloSums, type SloResult, type UsefulResult } from './slo-sums.ts';
@@ -43,6 +44,7 @@ export interface ReportResult {
   readonly requests: RequestCounts;
   readonly populations: readonly PopulationResult[];
   readonly tokens: TokenAccountResult;
+  readonly prefixCache: PrefixCacheResult;
   readonly rates: RateResult;
   readonly slo: readonly SloResult[];
   readonly useful: UsefulResult;
@@ -73,6 +75,7 @@ const countedNames = [
   'streamed',
   'warmth',
   'routeReason',
+  'routePolicy',
   'finish',
   'marks',
   'tokensFrom',
@@ -114,6 +117,7 @@ export function createReport(settings: ReportSettings): Report {
   const failures = new Tally();
   const populations = createPopulations();
   const tokens = createTokenAccount();
+  const prefixCache = createPrefixCacheAccount();
   const slo = createSloSums();
   const concurrency = createConcurrency();
   const stalls = createStalls();
@@ -152,8 +156,10 @@ export function createReport(settings: ReportSettings): Report {
         return;
       }
       count(row);
+      if (!isOfUsers(row)) return;
       populations.add(row);
       tokens.add(row);
+      prefixCache.add(row);
       slo.add(row);
       stalls.add(row);
       slowest.add(row);
@@ -184,6 +190,7 @@ export function createReport(settings: ReportSettings): Report {
         },
         populations: populations.results(),
         tokens: sums,
+        prefixCache: prefixCache.result(),
         rates: ratesOf(seconds, counts.total, sums, speeds),
         slo: slo.results(),
         useful: slo.useful(),
@@ -213,6 +220,11 @@ function isMeant({ model, backend, lane }: ReportSettings, row: Row): boolean {
     (backend === undefined || row.backend === backend) &&
     (lane === undefined || row.lane === lane)
   );
+}
+
+/** Neither an earlier answer given again nor warmlane's own work tells how users fare with the engines: only counted. */
+function isOfUsers({ warmth, marks }: Row): boolean {
+  return warmth !== 'replayed' && !marks.includes('warm_up');
 }
 
 function ratesOf(

@@ -14,6 +14,11 @@ export interface RowBreach {
   readonly limitMs: number;
 }
 
+export interface RowMiss {
+  readonly cause: string;
+  readonly tokens: number;
+}
+
 /** Times in ms; those that end in `AtMs` since the epoch, all others durations. */
 export interface Row {
   readonly startedAtMs: number;
@@ -33,6 +38,14 @@ export interface Row {
   readonly warmth: string;
   readonly attempts?: number;
   readonly routeReason?: string;
+  readonly routePolicy?: string;
+  /** of the prompt, as believed when it was sent: held by the best backend, and where it went */
+  readonly reusableTokens?: number;
+  readonly predictedTokens?: number;
+  readonly missCause?: string;
+  readonly divergedAt?: string;
+  /** why prompt tokens were computed; absent unless that is known */
+  readonly missed?: readonly RowMiss[];
   readonly traceId?: string;
   /** one word per choice */
   readonly finish: readonly string[];
@@ -127,6 +140,9 @@ const wordNames = [
   'backend',
   'engine',
   'routeReason',
+  'routePolicy',
+  'missCause',
+  'divergedAt',
   'traceId',
   'tokensFrom',
   'tpotWindow',
@@ -141,6 +157,8 @@ const amountNames = [
   'cachedTokens',
   'outputTokens',
   'reasoningTokens',
+  'reusableTokens',
+  'predictedTokens',
   'ttftMs',
   'tpotMs',
   'maxItlMs',
@@ -172,6 +190,7 @@ function addRest(row: Writable<Row>, fields: LogLine['fields']): void {
   if (admittedMs !== undefined) row.admittedMs = admittedMs;
   const benefit = signed(fields['benefitTokens']);
   if (benefit !== undefined) row.benefitTokens = benefit;
+  if (fields['missed'] !== undefined) row.missed = words(fields['missed']).flatMap(missOf);
   if (fields['useless'] !== undefined) row.useless = words(fields['useless']);
 }
 
@@ -209,6 +228,12 @@ function isMoment(ms: number): boolean {
 
 function isTrue(value: unknown): boolean {
   return value === true || value === 'true';
+}
+
+function missOf(text: string): readonly RowMiss[] {
+  const at = text.lastIndexOf(':');
+  const tokens = at < 1 ? undefined : amount(text.slice(at + 1));
+  return tokens === undefined ? [] : [{ cause: text.slice(0, at), tokens }];
 }
 
 function breachOf(text: string): readonly RowBreach[] {

@@ -57,6 +57,8 @@ export const labelSpecs = {
   sink: { attribute: 'warmlane.sink', closed, about: 'who lost it' },
   cpu: { attribute: 'cpu.mode', closed, about: 'user or system' },
   health: { attribute: 'warmlane.backend.health', closed, about: "the backend's state: up, loading, down, …" },
+  result: { attribute: 'warmlane.result', closed, about: 'ok or failed' },
+  source: { attribute: 'warmlane.source', closed, about: 'where a backend was named: config, file, dns or api' },
   limit: { attribute: 'warmlane.limit', closed, about: 'which bound was met' },
   finding: { attribute: 'warmlane.finding', closed, about: 'what was found: prefill_stall, kv_exhaustion, …' },
   state: { attribute: 'nodejs.eventloop.state', closed, about: 'active or idle' },
@@ -64,6 +66,20 @@ export const labelSpecs = {
   profile: { attribute: 'warmlane.slo.profile', closed, about: 'name of a latency objective' },
   bound: { attribute: 'warmlane.slo.bound', closed, about: 'ttft, ttfa, itl, tpot, e2e; failed: not answered whole' },
   dropped: { attribute: 'warmlane.dropped', closed, about: 'why spans were lost' },
+  kind: { attribute: 'warmlane.cache.kind', closed, about: 'told, reusable, captured or delivered' },
+  cause: {
+    attribute: 'warmlane.cache.cause',
+    closed,
+    about: 'new, diverged, evicted, rerouted, restarted, unaligned or not_delivered',
+  },
+  told: { attribute: 'warmlane.cache.told', closed, about: 'told, untold or unpredicted' },
+  policy: { attribute: 'warmlane.route.policy', closed, about: 'routing policy: warm, least-load, …; none' },
+  route: { attribute: 'warmlane.route.reason', closed, about: 'why that backend: prefix, least_load, sticky, …' },
+  ending: {
+    attribute: 'warmlane.warm_up.ending',
+    closed,
+    about: 'how a warm-up ended: done, failed, aborted or given_up',
+  },
   useless: { attribute: 'warmlane.useless', closed, about: 'tool_arguments, response_format or cut_by_length' },
 } as const satisfies Record<string, LabelSpec>;
 

@@ -2,7 +2,7 @@
  * What each finished request adds to the metrics. On the hot path once per request: the series of a label set are looked
  * up together and kept, so that a record costs one walk through a few small maps and some additions.
  */
-import type { RequestRecord } from '../../domain/record.ts';
+import { isWarmUp, type RequestRecord } from '../../domain/record.ts';
 import { methodLabel } from '../method-label.ts';
 import type { RecordSink } from '../sinks.ts';
 import { createLabelTree } from './label-tree.ts';
@@ -26,7 +26,8 @@ export function createRequestMetrics(deps: { readonly meter: Meter; readonly mod
       requests
         .at([model, record.backend ?? noLabel, endpoint, outcome, warmth, lane, stream, record.engine ?? noLabel])
         .add(record);
-      http.at([methodLabel(record.method), statusLabel(record), endpoint, outcome]).add(record);
+      // No client's HTTP request.
+      if (!isWarmUp(record)) http.at([methodLabel(record.method), statusLabel(record), endpoint, outcome]).add(record);
       for (const mark of record.marks) meter.count('warmlane.requests.marked', { mark });
     },
   };

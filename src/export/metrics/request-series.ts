@@ -4,7 +4,7 @@
  */
 import type { CounterName, HistogramName } from '../../domain/catalogue.ts';
 import { generatingEndpoints } from '../../domain/names.ts';
-import type { Figures, RequestRecord } from '../../domain/record.ts';
+import { type Figures, isWarmUp, type RequestRecord } from '../../domain/record.ts';
 import type { Sketch } from '../../platform/sketch.ts';
 import type { Counter, Meter } from './meter.ts';
 import type { LabelValues } from './series.ts';
@@ -65,6 +65,8 @@ export class RequestSeries {
     this.#addPrefill(figures);
     this.#addTokens(record);
     this.#addAttempts(record);
+    // Bytes that no client sent or got.
+    if (isWarmUp(record)) return;
     this.#count(this.#received, 'warmlane.io', record.requestBytes, 'receive');
     this.#count(this.#sent, 'warmlane.io', record.responseBytes, 'transmit');
   }

@@ -9,6 +9,7 @@ import type { AttemptRecord } from '../../domain/trace.ts';
 import { methodLabel } from '../method-label.ts';
 import { clientErrorType } from '../otlp/conventions.ts';
 import { thousandth } from '../rounding.ts';
+import { putCost, putRoute } from './route-attributes.ts';
 import { endOf, faultOf } from './server-span.ts';
 import { put, seconds, type SpanMaker, type SpanParts, type Writable } from './span.ts';
 import { putTokenArrays, tokenEvents } from './token-stamps.ts';
@@ -68,6 +69,11 @@ export function attemptSpan(record: RequestRecord, attempt: AttemptRecord, view:
   attributes['warmlane.backend'] = attempt.backend;
   attributes['warmlane.engine'] = attempt.engine;
   put(attributes, 'warmlane.route.reason', attempt.routeReason);
+  // The record keeps the decision behind its last attempt.
+  if (view.last) {
+    putRoute(attributes, record);
+    putCost(attributes, record);
+  }
   put(attributes, 'warmlane.reason', attempt.reason);
   put(attributes, 'warmlane.connect', since(attempt.startMs, attempt.connectedMs));
   put(attributes, 'warmlane.sent', since(attempt.startMs, attempt.sentMs));

@@ -65,6 +65,10 @@ export interface TraceSize {
 const serverSpanBytes = 2600;
 const smallSpanBytes = 480;
 const attemptBytes = 560;
+/** Of a routing decision, on both spans that tell of it. */
+const routeBytes = 1500;
+/** One considered backend, which no span tells of, in memory. */
+const heldPerConsidered = 240;
 const bytesPerToken = { arrays: 8, events: 20, off: 0 } as const;
 /** More for an event that has attributes. */
 const markedTokenBytes = 34;
@@ -74,7 +78,7 @@ const heldPerToken = 8;
 const heldPerBucket = 8;
 
 export function sizeOf(record: RequestRecord, form: TokenForm): TraceSize {
-  const { stamps, attemptLog = [], stalls, itl } = record;
+  const { stamps, attemptLog = [], stalls, itl, routing } = record;
   const tokens = stamps?.atMs.length ?? 0;
   const decodes = record.streamed && record.timeline.firstToken !== undefined;
   const spans =
@@ -97,6 +101,7 @@ export function sizeOf(record: RequestRecord, form: TokenForm): TraceSize {
     attemptLog.length * (attemptBytes + record.path.length) +
     (spans - 1 - attemptLog.length) * smallSpanBytes +
     (stalls?.length ?? 0) * 220 +
+    (routing === undefined ? 0 : routeBytes + (routing.considered?.length ?? 0) * heldPerConsidered) +
     // A text of n UTF-16 units has up to 3n bytes.
     3 * texts +
     Math.max(

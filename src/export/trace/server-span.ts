@@ -7,6 +7,7 @@ import { methodLabel } from '../method-label.ts';
 import { serverErrorType } from '../otlp/conventions.ts';
 import { thousandth } from '../rounding.ts';
 import { putGenAi } from './gen-ai.ts';
+import { putRoute } from './route-attributes.ts';
 import { put, seconds, type SpanMaker, type SpanParts, type Writable } from './span.ts';
 
 export interface ServerSpanView {
@@ -35,6 +36,7 @@ export function serverSpan(record: RequestRecord, view: ServerSpanView, maker: S
   put(attributes, 'error.type', serverErrorType(record.outcome, record.status));
   putGenAi(attributes, record, (atMs) => isoTime(maker.time(atMs)));
   putOwn(attributes, record);
+  putRoute(attributes, record);
   putFigures(attributes, record);
   putAssessment(attributes, record);
   put(attributes, 'warmlane.trace.kept', view.kept);

@@ -13,8 +13,11 @@ const rankLabels: ReadonlySet<string> = new Set(['tp_rank', 'pp_rank', 'moe_ep_r
 /** FLOPs of many years are less. Larger ones are no counts: their sums would end as infinite, and rises as no numbers. */
 const largestValue = 1e30;
 
+/** Of Python's client library, so of vLLM and SGLang; in vLLM only where one process serves. */
+const startName = 'process_start_time_seconds';
+
 const wanted: ReadonlyMap<Engine, ReadonlySet<string>> = new Map(
-  [...metricNames].map(([engine, names]) => [engine, allNames(names)]),
+  [...metricNames].map(([engine, names]) => [engine, allNames(names).add(startName)]),
 );
 
 /** @returns undefined when the text holds nothing that is known of this engine */
@@ -28,6 +31,8 @@ export function readEngineMetrics(engine: Engine, text: string, atMs: number): E
     if (same === undefined) byName.set(sample.name, [sample]);
     else same.push(sample);
   }
+  const started = byName.get(startName)?.[0]?.value;
+  byName.delete(startName);
   if (byName.size === 0) return undefined;
   const gauges: { [Gauge in EngineGauge]?: number } = {};
   for (const [gauge, source] of names.gauges) {
@@ -40,7 +45,8 @@ export function readEngineMetrics(engine: Engine, text: string, atMs: number): E
     if (values !== undefined) counters[counter] = sum(values);
   }
   completePrompt(counters);
-  return { atMs, gauges, counters };
+  const reading: EngineReading = { atMs, gauges, counters };
+  return started === undefined || !(started > 0) ? reading : { ...reading, startedSeconds: started };
 }
 
 /** llama.cpp counts computed and cached tokens apart, SGLang all and cached: the third follows. */
@@ -72,7 +78,7 @@ function groupOf(labels: ReadonlyMap<string, string>): string {
   return JSON.stringify([...labels].filter(([name]) => !rankLabels.has(name)));
 }
 
-function allNames(names: EngineMetricNames): ReadonlySet<string> {
+function allNames(names: EngineMetricNames): Set<string> {
   return new Set([...names.gauges.values(), ...names.counters.values()].flatMap((source) => source.names));
 }
 

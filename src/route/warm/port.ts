@@ -41,16 +41,26 @@ export interface Look {
 
 /** One prompt on its way to one backend. */
 export interface Visit {
+  /** Its first token came: what it holds is in use until its end, and can't be evicted. */
+  computed(): void;
   /** the answer is over, or the attempt failed; the first call counts */
   end(told: AnswerTold): void;
 }
 
+/** `zero_hits`: the index itself saw that nothing is held any more. */
+export type FlushReason = 'restarted' | 'removed' | 'asked' | 'zero_hits';
+
 export interface WarmIndex {
+  /**
+   * A prompt that is on its way counts as held, though it may not be computed yet: what begins alike should follow it.
+   * vLLM shares its blocks as soon as they are computed. llama-server shares nothing with a slot that is busy: where its slots
+   * are known, what it will take is predicted slot by slot, and a prompt that is on its way is of no use to another one yet.
+   */
   look(chain: PrefixChain, backends: readonly BackendView[], model: string | undefined): Look;
   /** A prompt is sent: from now on it counts as held there. */
   visit(backend: BackendView, chain: PrefixChain, model: string | undefined): Visit;
   /** Nothing that was believed of this backend holds any more. */
-  flush(backend: string, why: 'restarted' | 'removed' | 'asked'): void;
+  flush(backend: string, why: FlushReason): void;
   heldTokens(backend: string): number;
   /** For metrics and the admin listener. */
   stats(): WarmStats;
@@ -60,15 +70,26 @@ export interface WarmStats {
   readonly entries: number;
   readonly maxEntries: number;
   readonly bytes: number;
+  /** pairs that had to make room for others, since the start */
+  readonly trimmed: number;
   readonly backends: readonly {
     readonly backend: string;
     readonly entries: number;
     readonly heldTokens: number;
-    /** tokens inserted after which an untouched prefix is taken to be gone (Che's characteristic time) */
-    readonly horizonTokens: number;
+    /**
+     * tokens inserted after which an untouched prefix is taken to be gone (Che's characteristic time); absent until an answer
+     * bore out what the capacity told, or moved the first guess
+     */
+    readonly horizonTokens?: number;
     /** token-weighted mean of predicted less told, and of its size, as a share of the prompt; absent without an answer that told */
     readonly bias?: number;
     readonly error?: number;
     readonly flushes: number;
+    /** how often the bias stood over ten points for five minutes, and the horizon began anew */
+    readonly driftResets: number;
+    /** llama-server: prompts that its slots and its cache in RAM are believed to have, by any way that it may be set up in */
+    readonly sequences?: number;
+    /** it told again and again that it had nothing of what it was sent before: taken to hold nothing until it does */
+    readonly distrusted: boolean;
   }[];
 }

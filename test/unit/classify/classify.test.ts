@@ -25,6 +25,7 @@ describe('a streamed chat', () => {
       usage: { byClient: false, edit: { start: 1, end: 1, text: '"stream_options":{"include_usage":true},' } },
       firstMember: { at: 1, empty: false },
       measured: true,
+      repeatable: 'on_request',
     });
     expect(JSON.stringify(job)).not.toContain('secret');
   });

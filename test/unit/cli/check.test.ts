@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
@@ -37,6 +37,30 @@ it('says OK and what would be served', () => {
 it('says what happens when no backend is named', () => {
   expect(check(undefined).said).toContain('usual places on this machine, else the demo');
   expect(check(undefined, { flags: { demo: true } }).said).toContain('simulated (demo)');
+});
+
+it('says where else backends come from, and what is wrong with a file of them', () => {
+  const text = 'discovery:\n  dns: [{ name: llm.svc, port: 8000 }]\n  file: { path: more.yaml }\n';
+  writeFileSync(join(folder, 'more.yaml'), '- url: http://a\n');
+  expect(check(text)).toMatchObject({ code: 0 });
+  expect(check(text).said).toContain('  by DNS    http://llm.svc:8000\n  by file   more.yaml\n');
+  expect(check(text).said).not.toContain('demo');
+  writeFileSync(join(folder, 'more.yaml'), '- url: nonsense\n');
+  expect(check(text)).toEqual({
+    code: 1,
+    said: 'The configuration has 1 problem:\n  more.yaml:1:8 backends[0].url: the URL must begin with http:// or https://\n',
+  });
+});
+
+it('says whether the prompt trace could be written, without writing it', () => {
+  const traced = (file: string) => check(`telemetry: { promptTrace: { file: ${file} } }\n`);
+  expect(traced('p.jsonl').code).toBe(0);
+  expect(existsSync(join(folder, 'p.jsonl'))).toBe(false);
+  const problem = (says: string) => `The configuration has 1 problem:\n  w.yaml telemetry.promptTrace.file: ${says}\n`;
+  expect(traced('no/p.jsonl')).toEqual({ code: 1, said: problem('the folder no is not there') });
+  expect(traced('w.yaml/p.jsonl').said).toBe(problem('w.yaml is no folder'));
+  mkdirSync(join(folder, 'logs'), { recursive: true });
+  expect(traced('logs').said).toBe(problem('this is a folder, not a file'));
 });
 
 it('prints every problem with its place, and fails', () => {

@@ -82,6 +82,31 @@ describe('warmlane report', () => {
     expect(await from('-', jsonLines)).toEqual(plain);
   });
 
+  it('explains a star where one is printed, and only there', async () => {
+    const footnote = '* Of the requests that have a value';
+    const failed = requestLine({
+      ...at(9000),
+      requestId: 'f',
+      outcome: 'upstream_error',
+      status: 502,
+      ttftMs: undefined,
+      tpotMs: undefined,
+      e2eMs: undefined,
+    });
+    const few = await run(['-'], lines(3, 0) + failed);
+    // The median is reached; what the other percentiles would be is not printed of three values.
+    expect(few.out).toMatch(/TTFT.*800 +– +– +–/);
+    expect(few.out).not.toContain('*');
+    const most = await run(['-'], lines(1, 0) + failed.repeat(2));
+    expect(most.out).toMatch(/TTFT.* 800\* /);
+    expect(most.out).toContain(footnote);
+  });
+
+  it('counts one as one', async () => {
+    const { out } = await run(['-'], lines(1, 0));
+    expect(out).toContain('1 line: 1 request, 0 other lines.');
+  });
+
   it('passes over other lines and counts what it can’t read', async () => {
     const path = file(
       'mixed.log',

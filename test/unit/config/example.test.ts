@@ -56,6 +56,7 @@ describe('config/warmlane.example.yaml', () => {
         'server.key': keyPem,
         'company-ca.pem': certificatePem,
         'qwen3-32b.json': '{}',
+        'agent.json': '{}',
       },
     });
     expect(config.fleet.backends[1]).toMatchObject({

@@ -34,7 +34,12 @@ describe('defaults', () => {
     });
     expect(result.config).toMatchObject({
       upstreamClient: 'h1',
-      relay: { usage: 'ask', retryAfterCrash: false, passConversationId: false },
+      relay: {
+        usage: 'ask',
+        retryAfterCrash: false,
+        passConversationId: false,
+        responseHeaders: { routing: true, serverTiming: true },
+      },
     });
   });
 
@@ -90,6 +95,7 @@ cors: { origins: ["https://app.example", "http://localhost:3000", "chrome-extens
 queue: { maxJobs: 0, timeoutMs: 5 }
 deadlines: { totalMs: 0, drainMs: 0 }
 stream: { heartbeatMs: 15000 }
+responseHeaders: { serverTiming: false }
 usage: passive
 retry: { afterCrash: true }
 log: { requests: false, format: json, level: warn }
@@ -123,6 +129,7 @@ upstreamClient: undici
       usage: 'passive',
       retryAfterCrash: true,
       passConversationId: true,
+      responseHeaders: { routing: true, serverTiming: false },
     });
     expect(config.relay.deadlines).toMatchObject({ totalMs: 0, connectMs: 5000 });
     expect(config.export.requestLog).toBe(false);
@@ -212,6 +219,11 @@ temperature: 1
       'backends[1]: the name a is taken',
     ],
     ['backends: [{ url: "http://h" }, { url: "http://h/" }]', 'backends[1]: the same URL twice (h:80)'],
+    // The fleet has each server once: the second would be left out, with what it says of models and limits.
+    [
+      'backends: [{ url: "http://h", name: a }, { url: "http://h/", name: b, models: [m] }]',
+      'backends[1]: the same URL as a; name each backend once',
+    ],
     ['backends: http://h', 'backends: must be a list'],
     ['backends:\n  - url:http://h', 'w.yaml:2:5 backends[0]: a blank is missing after url:'],
     ['backends:\n  - http://h', 'w.yaml:2:5 backends[0]: write - url: http://…'],
@@ -227,6 +239,12 @@ temperature: 1
     ['routes: { open: [lora, lro] }', 'routes.open[1]: must be one of lora, sleep'],
     ['queue: 3', 'queue: must be a map of keys, not 3'],
     ['queue: [1]', 'queue: must be a map of keys, not a list'],
+    ['telemetry: { promptTrace: x }', 'telemetry.promptTrace: must be a map of keys; write { file: … }'],
+    ['answerCache: true', 'answerCache: must be a map of keys; write { enabled: true }, not true'],
+    ['breaker: false', 'breaker: must be a map of keys; write { enabled: false }, not false'],
+    ['queue: true', 'queue: must be a map of keys, not true'],
+    ['backends: [', 'or a bracket above is not closed'],
+    ['{\n  "queue": { "maxJobs": 1 }\n', 'a closing quote, bracket or a comma is missing'],
     ['models: { aliases: [a] }', 'models.aliases: must be a map of keys, not a list'],
     ['models: { aliases: { gpt.4: 3 } }', 'models.aliases["gpt.4"]: must be a text of 1 to 512 characters, not 3'],
     ['- 1', 'must be a map of keys, not a list'],
@@ -390,5 +408,23 @@ describe('secrets', () => {
     );
     expect(problemsOf('', { flags: { backends: [url] } }).join()).toMatch(/^--backend \(number 1\): (?!.*hunter2)/);
     expect(problemsOf('', { env: { WARMLANE_DEMO: 'hunter2' } }).join()).not.toContain('hunter2');
+  });
+});
+
+it('files that the config names are looked for beside it, those that are written too', () => {
+  const text = 'discovery: { file: { path: d.yaml } }\ntelemetry: { promptTrace: { file: p.jsonl } }\n';
+  const { discovery, promptTrace } = configOf(text);
+  expect(promptTrace.file).toBe(discovery.file?.path.replace('d.yaml', 'p.jsonl'));
+  expect(promptTrace.file).toMatch(/^\/.+\/p\.jsonl$/);
+  expect(configOf('telemetry: { promptTrace: { file: /p.jsonl } }').promptTrace.file).toBe('/p.jsonl');
+});
+
+describe('a file that may never end', () => {
+  it('is read at the start, which may be given a pipe, and not while streams run', () => {
+    const request = { file: '/dev/null', env: {}, flags: {} };
+    expect(loadConfig(request)).toMatchObject({ ok: true });
+    expect(loadConfig({ ...request, isRunning: true })).toMatchObject({
+      problems: [{ message: 'this is no regular file' }],
+    });
   });
 });

@@ -7,6 +7,12 @@ it('says nothing about the defaults', () => {
   expect(noticesOf(configOf('backends: [{ url: "https://h" }]'))).toEqual([]);
 });
 
+it('names an admin listener on which everybody may change the fleet', () => {
+  const open = 'admin: { listen: ":8485", changes: always }\n';
+  expect(noticesOf(configOf(open))[1]).toContain('admin.changes is always');
+  expect(noticesOf(configOf('admin: { changes: always }'))).toEqual([]);
+});
+
 it('names each setting that opens something', () => {
   const text =
     'admin: { listen: ":8485" }\nbackends: [{ url: "https://h", name: a, tls: { verify: false } }]\nroutes: { open: [lora] }\n';

@@ -52,6 +52,11 @@ describe('PEM files', () => {
     expect(problems).toHaveLength(3);
   });
 
+  it('that are no regular files are not read: they may never end', () => {
+    const problems = problemsOf('backends: [{ url: "https://h", tls: { caFile: /dev/zero } }]');
+    expect(problems.join()).toContain('this is no regular file');
+  });
+
   it('larger than any bundle are not read', () => {
     const problems = problemsOf('backends: [{ url: "https://h", tls: { caFile: big.pem } }]', {
       beside: { 'big.pem': 'x'.repeat(4 * 1024 * 1024 + 1) },

@@ -6,6 +6,7 @@ import type { RequestRecord } from '../../../src/domain/record.ts';
 import { logFields } from '../../../src/export/request-log.ts';
 import { finish, role, text, usage } from '../../support/events.ts';
 import { observe } from '../../support/observe.ts';
+import { sampleNote } from '../../support/sample-routing.ts';
 
 const root = new URL('../../../', import.meta.url);
 const read = (path: string): string => readFileSync(new URL(path, root), 'utf8');
@@ -32,6 +33,8 @@ describe('deploy/definitions.md', () => {
         [180, finish('stop') + usage(12, 1)],
       ]),
       stalls: [{ atMs: 1, durationMs: 2, requestId: 'r', promptTokens: 3 }],
+      routing: sampleNote(),
+      assessment: { missed: [{ cause: 'diverged', tokens: 5 }] },
     };
     const named = section
       .split('\n')

@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import type { RequestRecord } from '../../../src/domain/record.ts';
 import { exported } from '../../support/encoded-spans.ts';
 import type { DecodedSpan } from '../../support/otlp-receiver.ts';
+import { sampleNote } from '../../support/sample-routing.ts';
 import { sampleRecord } from '../../support/sample-record.ts';
 
 const page = readFileSync(new URL('../../../deploy/tracing.md', import.meta.url), 'utf8');
@@ -95,6 +96,7 @@ const everything: RequestRecord = sampleRecord({
   stalls: [{ atMs: 30, durationMs: 5, requestId: 'x', promptTokens: 7 }],
   marks: ['coalesced'],
   routeReason: 'r',
+  routing: sampleNote(),
   trace: ids,
   attemptLog: [failed, { ...failed, spanId: 'aaaaaaaaaaaaaaa2', startMs: 15, endMs: 100_001 }],
   assessment: {
@@ -107,6 +109,7 @@ const everything: RequestRecord = sampleRecord({
     useless: ['cut_by_length'],
     retry: true,
     decodeConcurrency: 2,
+    missed: [{ cause: 'diverged', tokens: 5 }],
   },
 });
 

@@ -3,6 +3,7 @@ import type { RequestRecord, TokenStamps } from '../../../src/domain/record.ts';
 import { createRecords } from '../../../src/export/records.ts';
 import { createLog, type Log, silentLog } from '../../../src/platform/log.ts';
 import { observe } from '../../support/observe.ts';
+import { sampleNote } from '../../support/sample-routing.ts';
 
 const bare = observe({}, []);
 
@@ -46,6 +47,21 @@ describe('finished requests', () => {
       undefined,
       undefined,
     ]);
+  });
+
+  it('lose the backends that were considered alike, and keep the decision', () => {
+    const considered = Array.from({ length: 64 }, (_, i) => ({ backend: `b${i}`, heldTokens: 0 }));
+    const records = kept(100, 40_000);
+    for (let i = 1; i <= 6; i += 1) records.add({ ...record(i), routing: sampleNote({ considered }) });
+    expect(records.list().map(({ routing }) => routing?.considered?.length)).toEqual([
+      64,
+      64,
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+    ]);
+    expect(records.list().every(({ routing }) => routing?.predictedTokens === 512)).toBe(true);
   });
 
   it('lose the stamps of one that alone is larger', () => {

@@ -4,6 +4,7 @@ import { logFields } from '../../../src/export/request-log.ts';
 import { createLog } from '../../../src/platform/log.ts';
 import { done, finish, role, text, usage } from '../../support/events.ts';
 import { observe, playReads, startObserver } from '../../support/observe.ts';
+import { sampleNote } from '../../support/sample-routing.ts';
 
 const secrets = ['the prompt', 'the answer', 'sk-secret', 'thoughts', 'arguments-of-a-call'];
 
@@ -18,6 +19,41 @@ function recordWith(over: Partial<RequestRecord> = {}): RequestRecord {
 }
 
 describe('the log line of a request', () => {
+  it('says what was predicted, where the prompt differs, and why tokens were missed; nothing of who else was considered', () => {
+    const assessment = {
+      missed: [
+        { cause: 'unaligned', tokens: 1 },
+        { cause: 'diverged', tokens: 475 },
+      ],
+    } as const;
+    const tokens = { prompt: { value: 1000, source: 'usage' } } as const;
+    const fields = logFields(recordWith({ routing: sampleNote(), assessment, tokens }));
+    expect(fields).toMatchObject({
+      routePolicy: 'warm',
+      reusableTokens: 512,
+      predictedTokens: 512,
+      missCause: 'diverged',
+      missed: ['unaligned:1', 'diverged:475'],
+      divergedAt: '0:0-256',
+    });
+    expect(JSON.stringify(fields)).not.toContain('considered');
+    const at = (part: number) => ({ routing: sampleNote({ divergence: { part, startBytes: 1, endBytes: 2 } }) });
+    expect(logFields(recordWith(at(-2)))['divergedAt']).toBe('tools:1-2');
+    expect(logFields(recordWith(at(-1)))['divergedAt']).toBe('head:1-2');
+    expect(Object.keys(JSON.parse(JSON.stringify(logFields(recordWith()))) as object)).not.toContain('routePolicy');
+  });
+
+  it('never says that more of a prompt was held than the engine told it to have', () => {
+    const { reusableTokens, predictedTokens, promptTokens } = logFields(
+      recordWith({ routing: sampleNote({ promptTokens: 20, reusableTokens: 19, predictedTokens: 5 }) }),
+    );
+    expect({ reusableTokens, predictedTokens, promptTokens }).toEqual({
+      reusableTokens: 12,
+      predictedTokens: 5,
+      promptTokens: 12,
+    });
+  });
+
   it('holds the record’s figures, times to the microsecond', () => {
     expect(logFields(recordWith())).toMatchObject({
       requestId: 'req-1',

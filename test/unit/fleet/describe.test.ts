@@ -53,6 +53,17 @@ it('what is not known is left out, not made up', () => {
   ]);
 });
 
+it('says why one that is well takes no work, or only a little', () => {
+  const told = (change: Partial<BackendView>) =>
+    describeBackend({ ...bare, ...change })[0]
+      ?.split(' · ')
+      .at(-1);
+  expect(told({ health: 'draining', healthReason: 'asked' })).toBe('drained, takes no new work');
+  expect(told({ health: 'draining', healthReason: 'shutting_down' })).toBe('shutting down');
+  expect(told({ health: 'down', healthReason: 'ejected' })).toContain('failed at its work');
+  expect(told({ health: 'up', onTrial: true })).toBe('up, on trial');
+});
+
 it('many models are counted, not listed', () => {
   const models = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
   expect(describeBackend({ ...bare, models })[0]).toContain('models a, b, c, d, e and 2 more');

@@ -46,6 +46,7 @@ export function createFleetWorld(): FleetWorld {
           (path, options) =>
             (url === 'http://vllm' ? world.vllm : world.llama).fetch(path, options),
         ownLoad: (name) => world.own[name] ?? { jobs: 0, slots: 0 },
+        random: () => 0.5,
       });
       world.fleet.onRefused((name) => world.refusals.push(name));
       world.fleet.onChange(() => (world.changes += 1));

@@ -37,9 +37,9 @@ function merged(
   } = {},
 ) {
   const read = createMergedModels({
-    sources,
+    sources: () => sources,
     snapshot: () => ({ atMs: 1, backends: over.views ?? sources.map(({ name }) => sampleBackend(name)) }),
-    aliases: over.aliases ?? {},
+    aliases: () => over.aliases ?? {},
     timeoutMs: 100,
     epochSeconds: () => 7,
     nowMs: () => 1,
@@ -136,15 +136,17 @@ describe('the merged list of models', () => {
   );
 });
 
+const noAliases = {};
+
 describe('clients that ask for the list often', () => {
   function often() {
     const world = { nowMs: 1, snapshot: { atMs: 1, backends: [sampleBackend('a'), sampleBackend('b')] } };
     const a = source('a', list('{"id":"m"}'));
     const b = source('b', list('{"id":"n"}'));
     const read = createMergedModels({
-      sources: [a, b],
+      sources: () => [a, b],
       snapshot: () => world.snapshot,
-      aliases: {},
+      aliases: () => noAliases,
       timeoutMs: 100,
       epochSeconds: () => 7,
       nowMs: () => world.nowMs,

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { FleetSignal } from '../../../src/fleet/health.ts';
-import { createWitness } from '../../../src/fleet/traffic-witness.ts';
+import { createWitness, ofOwnRequest } from '../../../src/fleet/traffic-witness.ts';
 
 function witness() {
   const told: FleetSignal[] = [];
-  const fleet = {
-    report: (_: string, signal: FleetSignal) => void told.push(signal),
+  const member = {
+    report: (signal: FleetSignal) => void told.push(signal),
     watchQuiet: () => () => void told.pop(),
   };
-  return { told, seen: createWitness(fleet, 'b') };
+  return { told, seen: createWitness(member) };
 }
 
 const fault = { detail: '', nothingSent: true, reused: false, responseStarted: false } as const;
@@ -24,6 +24,15 @@ describe('a witness of the traffic', () => {
     seen.faulted({ ...fault, kind: 'reset' });
     seen.faulted({ ...fault, kind: 'reset', responseStarted: true });
     expect(told).toEqual([{ kind: 'resetBeforeHead' }]);
+  });
+
+  it('of a request that no user sent tells that nobody listens, not that it broke off', () => {
+    const { told, seen } = witness();
+    const own = ofOwnRequest(seen);
+    own.faulted({ ...fault, kind: 'reset' });
+    own.faulted({ ...fault, kind: 'refused' });
+    expect(own.answered({ status: 503, body: 'Loading model', sentMs: 1, generates: true })).toBe(true);
+    expect(told.map(({ kind }) => kind)).toEqual(['connectFailed', 'loadingAnswer']);
   });
 
   it('says whether an answer means that no work is taken now', () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { createAdminApp } from '../../../src/http/admin-app.ts';
 import type { AdminPage } from '../../../src/http/admin-page.ts';
 import { sampleBackend } from '../../support/sample.ts';
+import { sampleNote } from '../../support/sample-routing.ts';
 import { sampleRecord } from '../../support/sample-record.ts';
 
 function admin(over: Partial<Parameters<typeof createAdminApp>[0]> = {}) {
@@ -46,6 +47,20 @@ describe('the admin pages', () => {
     }
   });
 
+  it('are on lines of their own where people read them, and on one where machines do', async () => {
+    const page = (path: string, indented: { readonly indented?: true }): AdminPage => ({
+      path,
+      about: '',
+      params: [],
+      answer: () => ({ kind: 'json', value: { a: { b: 1.23456 } }, ...indented }),
+    });
+    const ask = admin({ pages: [page('/people', { indented: true }), page('/machines', {})] });
+    const text = async (path: string) => (await ask(path)).text();
+    expect(await text('/people')).toBe('{\n  "a": {\n    "b": 1.235\n  }\n}\n');
+    expect(await text('/machines')).toBe('{"a":{"b":1.235}}\n');
+    expect(await text('/backends')).toMatch(/^\{\n {2}"backends": \[\n/);
+  });
+
   it('say on the index that moments are monotonic', async () => {
     expect(await (await admin()('/')).text()).toContain('monotonic');
   });
@@ -57,6 +72,17 @@ describe('the admin pages', () => {
     }
     expect((await admin()('/healthz', { method: 'HEAD' })).status).toBe(200);
     expect((await admin()('/nowhere', { method: 'POST' })).status).toBe(404);
+  });
+
+  it('say that a backend may be added at /backends, where it may', async () => {
+    const change = () => ({ ok: true as const, name: 'b1' });
+    const ask = admin({ control: { add: change, remove: change, drain: change } });
+    for (const method of ['PUT', 'DELETE']) {
+      const answer = await ask('/backends', { method });
+      expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD, POST']);
+      expect(await answer.json()).toEqual({ error: { message: 'This page takes GET, HEAD, POST.' } });
+    }
+    expect((await ask('/running', { method: 'PUT' })).headers.get('allow')).toBe('GET, HEAD');
   });
 
   it('refuse query parameters that they don’t know, and those given twice, with what is allowed', async () => {
@@ -81,11 +107,86 @@ describe('the admin pages', () => {
     expect((await asked('/backends?x=1'))[0]).toBe(400);
   });
 
+  it('may be of something that stands behind their path: 404 where there is nothing of it', async () => {
+    const explain: AdminPage = {
+      path: '/explain',
+      of: 'request id',
+      about: 'why',
+      params: [],
+      answer: (_query, of) =>
+        of === 'r/1' ? { kind: 'json', value: { of } } : { kind: 'missing', message: `nothing of ${of}` },
+    };
+    const ask = admin({ pages: [explain] });
+    expect(await (await ask('/explain/r%2F1')).json()).toEqual({ of: 'r/1' });
+    const missing = await ask('/explain/x');
+    expect([missing.status, await missing.json()]).toEqual([404, { error: { message: 'nothing of x' } }]);
+    expect((await ask('/explain/x?y=1')).status).toBe(400);
+    expect((await ask('/explain/x', { method: 'POST' })).status).toBe(405);
+    expect((await ask('/explain')).status).toBe(404);
+    expect(await (await ask('/')).json()).toMatchObject({ '/explain/{request id}': 'why' });
+  });
+
+  it('show records without the backends that were considered', async () => {
+    const ask = admin({ records: () => [sampleRecord({ requestId: 'r1', routing: sampleNote() })] });
+    for (const path of ['/records', '/records/r1']) {
+      const text = await (await ask(path)).text();
+      expect(text).toContain('"predictedTokens":512');
+      expect(text).not.toContain('considered');
+    }
+  });
+
   it('are not for a Host that a page made resolve to loopback', async () => {
     const answer = await admin()('/records', { headers: { Host: 'evil.example' } });
     expect(answer.status).toBe(403);
     expect(await answer.text()).toContain('loopback');
     const elsewhere = admin({ listeningOn: () => ({ host: '0.0.0.0', address: '0.0.0.0' }) });
     expect((await elsewhere('/records', { headers: { Host: 'evil.example' } })).status).toBe(200);
+  });
+});
+
+describe('changes on a listener that others reach, where they are allowed', () => {
+  const drains: string[] = [];
+  const control = {
+    add: () => ({ ok: false, status: 409, message: 'not here' }) as const,
+    remove: (name: string) => ({ ok: true, name }) as const,
+    drain(name: string) {
+      drains.push(name);
+      return { ok: true, name } as const;
+    },
+  };
+  const app = createAdminApp({
+    running: () => [],
+    fleet: () => ({ atMs: 5, backends: [sampleBackend('a')] }),
+    load: () => ({ jobs: 0, slots: 0 }),
+    waiting: () => 0,
+    records: () => [],
+    pages: [],
+    status: () => ({}),
+    nowMs: () => 1,
+    control,
+    changes: 'always',
+    listeningOn: () => ({ host: 'admin.lan', address: '10.0.0.5' }),
+  });
+  const drained = async (host: string, headers: Record<string, string>) => {
+    const init = { method: 'POST', headers: { host, ...headers } };
+    return (await app.request(`http://${host}/backends/a/drain`, init)).status;
+  };
+  const page = (host: string) => ({ origin: `http://${host}`, 'sec-fetch-site': 'same-origin' });
+
+  it.each(['10.0.0.5:8485', '[fd00::5]:8485', 'localhost:8485', 'admin.lan:8485'])(
+    'may come from a page under %s',
+    async (host) => {
+      expect(await drained(host, page(host))).toBe(200);
+    },
+  );
+
+  it('may not come from a page whose own name was made to resolve to it, and may from who is no browser', async () => {
+    drains.length = 0;
+    const host = 'evil.example:8485';
+    expect(await drained(host, page(host))).toBe(403);
+    expect(await drained(host, { origin: `http://${host}` })).toBe(403);
+    expect(await drained(host, { 'sec-fetch-site': 'same-origin' })).toBe(403);
+    expect(drains).toEqual([]);
+    expect(await drained('admin.other.lan:8485', {})).toBe(200);
   });
 });

@@ -242,12 +242,14 @@ describe('counts', () => {
     },
   );
 
-  it('more cached tokens than the prompt has are not known to be any', () => {
-    const told = usage(10, 1, { prompt_tokens_details: { cached_tokens: 11 } });
-    const record = observe({ engine: 'vllm' }, [[10, text('a') + finish('stop') + told + done]]);
-    expect(record.tokens.prompt?.value).toBe(10);
-    expect(record.tokens.cached).toBeUndefined();
-    expect(record.warmth).toBe('unknown');
+  it('C157 more cached tokens than the prompt has are taken for the whole prompt, and it is noted', () => {
+    const told = (cached: number) => usage(100, 1, { prompt_tokens_details: { cached_tokens: cached } });
+    const record = observe({ engine: 'sglang' }, [[10, text('a') + finish('stop') + told(384) + done]]);
+    expect(record.tokens).toMatchObject({ prompt: { value: 100 }, cached: { value: 100, source: 'usage' } });
+    expect(record.marks).toContain('cached_clamped');
+    expect(record.warmth).toBe('prefix_hit');
+    const all = observe({ engine: 'sglang' }, [[10, text('a') + finish('stop') + told(100) + done]]);
+    expect(all.marks).not.toContain('cached_clamped');
   });
 
   it('zeros that Ollama fills in are no counts', () => {

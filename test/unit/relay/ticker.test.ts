@@ -105,4 +105,20 @@ describe('the one timer of all relays', () => {
     clock.advance(tickMs);
     expect(one.moments).toHaveLength(2);
   });
+
+  it('lets one tick pass after the process stood still, so that what came meanwhile is read first, and never two', () => {
+    const clock = createFakeClock();
+    let stoodMs = 0;
+    const ticker = createTicker({ ...clock, nowMs: () => clock.nowMs() + stoodMs });
+    const one = counting();
+    ticker.add(one);
+    stoodMs = 7000;
+    clock.advance(tickMs);
+    expect(one.moments).toEqual([]);
+    stoodMs = 14_000;
+    clock.advance(tickMs);
+    expect(one.moments).toHaveLength(1);
+    clock.advance(tickMs);
+    expect(one.moments).toHaveLength(2);
+  });
 });

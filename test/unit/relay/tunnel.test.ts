@@ -4,7 +4,9 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { ClientHead } from '../../../src/platform/client-port.ts';
 import { createTunnels, type TunnelObserver } from '../../../src/relay/tunnel.ts';
 import { createFakeClock } from '../../support/fake-clock.ts';
-import { sampleJob } from '../../support/sample.ts';
+import { modelNotFound } from '../../../src/route/refusals.ts';
+import { systemClock } from '../../../src/platform/clock.ts';
+import { sampleBackend, sampleJob } from '../../support/sample.ts';
 
 const closers: (() => void)[] = [];
 afterEach(() => {
@@ -63,12 +65,11 @@ describe('the number of tunnels', () => {
       link: () => {
         throw new Error('nobody is let in');
       },
-      settings: {
+      settings: () => ({
         deadlines: { connectMs: 0, headMs: 0, contentStallMs: 0, clientStallMs: 0, totalMs: 0 },
         passConversationId: false,
-      },
+      }),
       observe: () => observer,
-      unreachable() {},
       closing: () => undefined,
       maxTunnels: 1,
     });
@@ -85,4 +86,53 @@ describe('the number of tunnels', () => {
     tunnels.open(head, third.near, Buffer.alloc(0));
     expect(asked).toBe(2);
   });
+});
+
+it('C147 a port that refuses is told to who watched it at the grant, whoever has its name by then', async () => {
+  const closed = createServer();
+  await once(closed.listen(0, '127.0.0.1'), 'listening');
+  const { port } = closed.address() as AddressInfo;
+  closed.close();
+  const told: string[] = [];
+  let watchedBy = 'first';
+  const endings: object[] = [];
+  const tunnels = createTunnels({
+    clock: systemClock,
+    classify: () => sampleJob(),
+    targetOf: () => '/ws',
+    owner: {
+      ask({ exclude }, answer) {
+        const permit = { backend: sampleBackend('a'), reason: 'only_backend', waitedMs: 0, settle() {} };
+        answer(exclude.length === 0 ? permit : modelNotFound('m', []));
+        // By the time that the port refuses another server has the name.
+        watchedBy = 'second';
+        return { leave() {} };
+      },
+    },
+    link: () => {
+      const name = watchedBy;
+      return {
+        target: { secure: false, host: '127.0.0.1', port, authority: `127.0.0.1:${port}`, pathPrefix: '' },
+        witness: { faulted: ({ kind }) => void told.push(`${name} ${kind}`) },
+      };
+    },
+    settings: () => ({
+      deadlines: { connectMs: 2000, headMs: 2000, contentStallMs: 0, clientStallMs: 0, totalMs: 0 },
+      passConversationId: false,
+    }),
+    observe: () => ({
+      classified() {},
+      attempt: () => undefined,
+      attemptEnd() {},
+      mark() {},
+      responseBytes() {},
+      finish: (ending) => void endings.push(ending),
+    }),
+    closing: () => undefined,
+  });
+  const { near } = await pair();
+  tunnels.open(head, near, Buffer.alloc(0));
+  await tunnels.idle();
+  expect(told).toEqual(['first refused']);
+  expect(endings).toMatchObject([{ outcome: 'upstream_error' }]);
 });

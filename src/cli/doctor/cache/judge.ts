@@ -39,7 +39,7 @@ const expected: ReadonlySet<string> = new Set([
 
 const kinds: Readonly<Record<CacheKind, string>> = {
   prefixes: 'prefixes are reused: whatever begins as an earlier prompt did',
-  growing: "only a session's own growing prompt is reused: a prompt that parts from an earlier one gains nothing",
+  growing: 'only a prompt that goes on where an earlier one ended is reused: one that parts from it gains nothing',
   whole_prompts: 'only the very same prompt is reused',
   none: 'prompts are not cached: a repeated one is computed anew',
   unknown: "can't tell what is cached: times to first token are too alike, too noisy or too few",
@@ -66,7 +66,7 @@ function judgeKind(
           ? 'start vLLM without --no-enable-prefix-caching'
           : facts?.engine === 'llama-server'
             ? 'start llama-server without --no-cache-prompt, and send no "cache_prompt": false'
-            : "switch the engine's prefix cache on",
+            : "switch the engine's prefix cache on, or tell warmlane, under backends in its config: cache: { reuse: none }",
     });
   }
   if (by === 'counts' && repeats.hit < repeats.tried) {
@@ -75,8 +75,12 @@ function judgeKind(
       remedy: 'several engines take turns, or the cache is too small: route by prefix, or enlarge it',
     });
   }
-  return finding('cache.kind', kind === 'prefixes' ? 'ok' : 'warn', kinds[kind], {
-    evidence: by === 'counts' ? `${how}: ${repeats.hit} of ${repeats.tried} repeated prompts hit` : how,
+  const evidence = by === 'counts' ? `${how}: ${repeats.hit} of ${repeats.tried} repeated prompts hit` : how;
+  if (kind === 'prefixes') return finding('cache.kind', 'ok', kinds.prefixes, { evidence });
+  const reuse = hits.session === 'miss' ? 'session' : 'whole';
+  return finding('cache.kind', 'warn', kinds[kind], {
+    evidence,
+    remedy: `tell warmlane, under backends in its config: cache: { reuse: ${reuse} }`,
   });
 }
 
@@ -109,7 +113,7 @@ function judgeReports({ sources }: CacheReading, { facts }: Endpoint): Finding {
 }
 
 function judgeGranularity(
-  { granularity, by }: CacheReading,
+  { granularity, by, kind }: CacheReading,
   observations: readonly Observation[],
   { facts }: Endpoint,
 ): Finding {
@@ -125,6 +129,9 @@ function judgeGranularity(
         `${shared === undefined ? '?' : `${shared.exact ? '' : '~'}${shared.tokens}`} shared: ${cached ?? ''} hit`,
     );
   const evidence = [...seen, toldText].filter((part) => part !== undefined).join(', ');
+  // Whole prompts that hit say nothing of what less than one would.
+  if (kind === 'growing' || kind === 'whole_prompts')
+    return finding('cache.granularity', 'unknown', 'no prefix was hit', { evidence });
   switch (granularity.kind) {
     case 'tokens':
       return finding('cache.granularity', 'ok', 'single tokens', { evidence });

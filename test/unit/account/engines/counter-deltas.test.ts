@@ -21,6 +21,21 @@ describe('what counters rose by', () => {
     expect(rise).toEqual({ restarted: true, deltas: {} });
   });
 
+  it('C156 is never negative nor more hits than queries across a restart: what lies around it is marked as unknown', () => {
+    const scrapes = [
+      [100, 200],
+      [180, 300],
+      [5, 20],
+      [15, 40],
+    ].map(([prefixHits = 0, prefixQueries = 0]) => reading({ prefixHits, prefixQueries }));
+    const rises = scrapes.slice(1).map((after, index) => riseBetween(scrapes[index] ?? after, after));
+    expect(rises).toEqual([
+      { restarted: false, deltas: { prefixHits: 80, prefixQueries: 100 } },
+      { restarted: true, deltas: {} },
+      { restarted: false, deltas: { prefixHits: 10, prefixQueries: 20 } },
+    ]);
+  });
+
   it('is no restart where only a sum of seconds or an estimate fell: a little is 0, much is unknown', () => {
     const before = { generatedTokens: 5, ttftSeconds: 10, itlSeconds: 10, flops: 1e12 };
     const after = { generatedTokens: 9, ttftSeconds: 9.99, itlSeconds: 4, flops: 0.999e12 };

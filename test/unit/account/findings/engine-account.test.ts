@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createEngineAccount, type EngineAccount } from '../../../../src/account/findings/engine-account.ts';
+import type { Observation } from '../../../../src/account/findings/finding.ts';
 import type { BackendView } from '../../../../src/domain/fleet.ts';
 import { createMeter } from '../../../../src/export/metrics/meter.ts';
 import { registerEngineMetrics } from '../../../../src/export/metrics/engine-metrics.ts';
@@ -46,6 +47,36 @@ function page({ enginesPage }: EngineAccount, withPoints = false) {
 }
 
 describe('engines and findings as one part', () => {
+  it('ask another part for its findings with each look, and keep them like their own', () => {
+    const clock = createFakeClock();
+    const seen: Observation[] = [
+      {
+        finding: 'cached_tokens_untold',
+        backend: 'b',
+        sighting: { weight: 1, says: 'it does not tell', evidence: {} },
+      },
+    ];
+    const log = createLog({ level: 'error', format: 'json' }, () => {});
+    const more = { names: ['cached_tokens_untold'] as const, find: () => seen };
+    const account = createEngineAccount({
+      clock,
+      log,
+      backends: () => [view],
+      running: () => [],
+      ownSlots: () => 0,
+      more,
+    });
+    account.add(sampleRecord({ backend: 'b' }));
+    clock.advance(1000);
+    expect(account.findingsPage()).toMatchObject({
+      active: [{ finding: 'cached_tokens_untold', backend: 'b', says: 'it does not tell' }],
+    });
+    seen.pop();
+    clock.advance(40_000);
+    expect(account.findingsPage()).toMatchObject({ active: [], ended: [{ finding: 'cached_tokens_untold' }] });
+    expect(clock.pending()).toBe(0);
+  });
+
   it('look once a second while there is something to look at, and log what begins and ends', () => {
     const { clock, lines, read } = world();
     expect(clock.pending()).toBe(0);

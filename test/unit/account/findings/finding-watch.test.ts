@@ -100,6 +100,22 @@ describe('the watch over findings', () => {
     expect(watch.pending()).toBe(false);
   });
 
+  it('keeps the findings of another part, too: those that it does not name any more end after a while', () => {
+    const watch = createFindingWatch(1);
+    const sighting = { weight: 1, says: 'it drifts', evidence: { biasPoints: 12 } };
+    const drift = { finding: 'prediction_drift', backend: 'b', sighting } as const;
+    const names = ['prediction_drift', 'cached_tokens_untold'] as const;
+    expect(watch.note(names, [drift], 1000)).toMatchObject([
+      { kind: 'began', finding: { finding: 'prediction_drift', backend: 'b', says: 'it drifts' } },
+    ]);
+    expect(watch.pending()).toBe(true);
+    expect(watch.note(names, [drift], 2000)).toEqual([]);
+    expect(watch.note(['cached_tokens_untold'], [], 60_000)).toEqual([]);
+    expect(watch.note(names, [], 31_000)).toEqual([]);
+    expect(watch.note(names, [], 32_001)).toMatchObject([{ kind: 'ended', finding: { endedMs: 2000 } }]);
+    expect(watch.pending()).toBe(false);
+  });
+
   it('keeps backends apart, and at most 256 of them', () => {
     const watch = createFindingWatch(1);
     for (let i = 0; i < 300; i += 1) watch.scraped(`b${i}`, reading(1000, 0), 0);

@@ -271,6 +271,17 @@ describe('the account of a log', () => {
     expect(total({ lane: 'batch' }).total).toBe(0);
   });
 
+  it('counts answers given again and warm-ups, and takes nothing else from them', () => {
+    const result = resultOf([
+      {},
+      { warmth: 'replayed', backend: undefined, e2eMs: 1, ttftMs: 1 },
+      { lane: 'batch', marks: ['warm_up'], ttftMs: 90_000, promptTokens: 9999 },
+    ]);
+    expect(result.requests).toMatchObject({ total: 3, by: { warmth: { replayed: 1 } } });
+    expect(figure(result, 'ttft').spread).toMatchObject({ min: 800, max: 800 });
+    expect(result.tokens.all.prompt).toBe(resultOf([{}]).tokens.all.prompt);
+  });
+
   it('tells the findings that were logged', () => {
     const report = createReport({ most: 5 });
     const say = (message: string, fields: LogFields) => report.addLine(parsed(lineText(message, fields)));

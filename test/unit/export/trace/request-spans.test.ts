@@ -6,6 +6,7 @@ import { sizeOf } from '../../../../src/export/trace/request-spans.ts';
 import type { RequestRecord, TokenStamps } from '../../../../src/domain/record.ts';
 import type { AttemptRecord } from '../../../../src/domain/trace.ts';
 import { exported } from '../../../support/encoded-spans.ts';
+import { sampleNote } from '../../../support/sample-routing.ts';
 import { sampleRecord } from '../../../support/sample-record.ts';
 import { misplaced, spanNamed } from '../../../support/traced.ts';
 
@@ -290,6 +291,11 @@ describe('the estimate of a trace’s size', () => {
   };
   it.each([
     ['a short one, arrays', answered(evenly(5, 5)), 'arrays'],
+    [
+      'a routed one',
+      answered(evenly(5, 5), { routing: sampleNote(), assessment: { missed: [{ cause: 'diverged', tokens: 976 }] } }),
+      'arrays',
+    ],
     ['10,000 tokens, arrays', answered(evenly(10_000, 20.3)), 'arrays'],
     ['10,000 tokens, events', answered(evenly(10_000, 20.3)), 'events'],
     ['40,000 tokens, events', answered(evenly(40_000, 20.3)), 'events'],

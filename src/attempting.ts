@@ -1,0 +1,138 @@
+/**
+ * One attempt on one backend: from the permit to the relay's end, and what that end says of the backend. Decides nothing
+ * about another attempt; `pipeline.ts` does.
+ */
+import { type Permit, slotsOf } from './admit/owner.ts';
+import { planEdits, targetFor } from './classify/edit-body.ts';
+import type { Received } from './classify/receive.ts';
+import type { Job } from './domain/job.ts';
+import { verdictOf } from './fleet/attempt-verdict.ts';
+import type { Member } from './fleet/fleet.ts';
+import { ofOwnRequest } from './fleet/traffic-witness.ts';
+import { isResendable, type Passage, withoutCause } from './passage.ts';
+import type { PipelineDeps } from './pipeline-deps.ts';
+import type { RelayEnd } from './relay/attempt.ts';
+import { endingOf, mayGoOn } from './relay/judge.ts';
+import type { RouteTold } from './relay/own-headers.ts';
+import { Relay } from './relay/relay.ts';
+import { upstreamHeaders } from './relay/request-head.ts';
+
+export interface Attempting {
+  readonly job: Job;
+  readonly permit: Permit;
+  readonly received: Received;
+  /** Another backend could take it, if this one fails. */
+  readonly elsewhere: boolean;
+  /** The same backend's pooled connection was stale. */
+  readonly afterStale: boolean;
+}
+
+type Deps = Pick<PipelineDeps, 'clock' | 'link' | 'relaying' | 'ticker' | 'upstream'>;
+
+/** How long an abort takes to be noticed by an idle llama-server: its poll for closed clients, once a second (R13). */
+const abortSettlesMs = 2500;
+
+export function createAttempts(deps: Deps) {
+  const { clock } = deps;
+
+  /** One attempt on one backend. */
+  function relayed(passage: Passage, attempt: Attempting): Promise<RelayEnd> {
+    const { head, client, observer } = passage;
+    const { job, permit, received, elsewhere, afterStale } = attempt;
+    const { backend } = permit;
+    const { settings } = passage;
+    const link = passage.link ?? deps.link(backend.name);
+    const { edits, stripUsage } = planEdits(job, {
+      engine: backend.engine,
+      usageMode: settings.relay.usage,
+      aliases: settings.classify.modelAliases,
+    });
+    const note = permit.errand?.note;
+    const route: RouteTold = { backend: backend.name, reason: permit.reason, predictedTokens: note?.predictedTokens };
+    passage.backend = backend.name;
+    passage.route = route;
+    passage.phase = 'connecting';
+    passage.attempts += 1;
+    const start = {
+      backend: backend.name,
+      engine: backend.engine,
+      reason: permit.reason,
+      routing: passage.terms === undefined ? note : withoutCause(note),
+      onFirstToken: permit.decoding,
+      atMs: clock.nowMs(),
+    };
+    const trace = observer.attempt(start);
+    return new Promise((resolve) => {
+      const relay = new Relay(
+        {
+          job,
+          head,
+          backend,
+          target: link.target,
+          path: link.target.pathPrefix + targetFor(job, settings.classify.modelAliases),
+          headers: upstreamHeaders(head, {
+            engine: backend.engine,
+            measured: job.measured,
+            passConversationId: settings.relay.passConversationId,
+            apiKey: link.apiKey,
+            trace,
+          }),
+          body: edits.length === 0 ? received.body : received.edited(edits),
+          // What can be sent only once must not meet a stale connection.
+          fresh: afterStale || !isResendable(received.body),
+          afterStale,
+          strip: stripUsage,
+          route,
+          elsewhere,
+        },
+        {
+          clock,
+          client: passage.recording?.client ?? client,
+          ticker: deps.ticker,
+          upstream: deps.upstream,
+          tap: observer,
+          settings: settings.relay,
+          maxEventBytes: settings.measure.maxEventBytes,
+          witness: passage.terms === undefined ? link.witness : ofOwnRequest(link.witness),
+          bodyDone: received.release,
+        },
+        (end) => {
+          leaveBackend();
+          const { outcome, reason } = endingOf(end);
+          observer.attemptEnd({ atMs: clock.nowMs(), status: relay.backendStatus, outcome, reason });
+          const { generates } = job;
+          const { errorText: text } = relay;
+          const stale = end.kind === 'failed' && end.again === 'same_fresh';
+          // A warm-up that fails must cost its backend's users nothing.
+          const tells = !stale && passage.terms === undefined;
+          const verdict = tells ? verdictOf({ outcome, reason, generates, errorText: text }) : undefined;
+          if (verdict !== undefined) link.member?.tried(verdict, start.atMs);
+          passage.committed = relay.committed;
+          if (relay.endsByClose) passage.recording?.drop();
+          passage.relay = undefined;
+          passage.interrupt = undefined;
+          resolve(end);
+        },
+      );
+      const leaveBackend = deps.relaying(link, relay);
+      passage.relay = relay;
+      passage.interrupt = (refusal) => relay.shutdown(refusal);
+      relay.start();
+    });
+  }
+
+  /** What an attempt's end means for its backend: an abandoned request may go on there (R09, R10, R13). */
+  function afterwards(
+    { job, permit: { backend } }: Pick<Attempting, 'job' | 'permit'>,
+    member: Member | undefined,
+    end: RelayEnd,
+  ): void {
+    if (!end.aborted || backend.engine !== 'llama-server' || member === undefined) return;
+    clock.timer(abortSettlesMs, member.holdProbes());
+    // By the job, not by the permit: a warm-up's counts no slots, but takes them.
+    const slots = slotsOf(job, backend);
+    if (mayGoOn(end, backend.engine) && slots > 0) member.ghost(slots);
+  }
+
+  return { relayed, afterwards };
+}

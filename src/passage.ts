@@ -1,0 +1,113 @@
+/**
+ * One request on its way through the pipeline: what is known of it, and how its end is told. State and pure readings of it;
+ * `pipeline.ts` and the two files that it hands a passage to (`attempting.ts`, `own-answers.ts`) move it on.
+ */
+import type { Permit } from './admit/owner.ts';
+import { type Ending, gone, left } from './booking.ts';
+import type { Recording } from './cache/recording.ts';
+import type { Job } from './domain/job.ts';
+import type { Phase } from './domain/names.ts';
+import type { RequestRecord } from './domain/record.ts';
+import type { Refusal } from './domain/refusal.ts';
+import type { Errand, RouteNote } from './domain/routing.ts';
+import type { RunningView } from './domain/running-view.ts';
+import type { Observer } from './measure/observer.ts';
+import type { Link, PipelineSettings } from './pipeline-deps.ts';
+import type { Place } from './platform/bag.ts';
+import type { ClientHead, ClientPort } from './platform/client-port.ts';
+import type { RequestBody } from './platform/upstream/port.ts';
+import type { RelayEnd } from './relay/attempt.ts';
+import { marksOfEnd } from './relay/judge.ts';
+import type { RouteTold } from './relay/own-headers.ts';
+import type { Relay } from './relay/relay.ts';
+
+/** Under which one of warmlane's own requests goes through. */
+export interface OwnTerms {
+  /** The only one it may go to, and only if that is idle. */
+  readonly backend: string;
+  /** Somebody wants the place: it is to be left at once. */
+  readonly yields: () => void;
+  readonly booked: (record: RequestRecord, job: Job | undefined) => void;
+  /** Nothing of it is left; also where its record was lost. */
+  readonly over: () => void;
+}
+
+export interface Passage {
+  readonly head: ClientHead;
+  readonly client: ClientPort;
+  readonly terms: OwnTerms | undefined;
+  /** Of the answer, where it may be kept. */
+  recording: Recording | undefined;
+  readonly observer: Observer;
+  /** As they were when it began: a reload changes nothing of a request under way. */
+  readonly settings: PipelineSettings;
+  job: Job | undefined;
+  /** To the latest permit's backend, as it was at the grant. */
+  link: Link | undefined;
+  /** Of the latest permit. */
+  errand: Errand | undefined;
+  phase: Phase;
+  backend: string | undefined;
+  /** Where it went last and why, as its client is told. */
+  route: RouteTold | undefined;
+  attempts: number;
+  relay: Relay | undefined;
+  /** The client has a head: nothing else can be answered any more. */
+  committed: boolean;
+  /** Among those under way. */
+  place: Place;
+  /** Set while the passage waits for something that `endAll` must be able to end. */
+  interrupt: ((refusal: Refusal) => void) | undefined;
+}
+
+/** How a request ends whose last attempt was its own end. */
+export function endedBy(
+  passage: Passage,
+  end: Exclude<RelayEnd, { kind: 'failed' | 'broken' }>,
+  permit: Permit,
+): Ending {
+  const marks = marksOfEnd(end, permit.backend.engine);
+  if (end.kind === 'client_gone') {
+    return {
+      ...(passage.client.refusedWith === undefined ? gone(end.phase, end.reason) : left(passage.client, end.phase)),
+      ...(end.status === undefined ? {} : { status: end.status }),
+      marks,
+    };
+  }
+  const { outcome, status, phase, spokenBy, reason } = end;
+  const all = marks.length === 0 ? end.marks : [...end.marks, ...marks];
+  return reason === undefined
+    ? { outcome, status, phase, spokenBy, marks: all }
+    : { outcome, status, phase, spokenBy, reason, marks: all };
+}
+
+export function asWarmUp(how: Ending): Ending {
+  return { ...how, marks: [...(how.marks ?? []), 'warm_up'] };
+}
+
+/** It goes where it is meant for: that another backend holds more of it is no miss. */
+export function withoutCause(note: RouteNote | undefined): RouteNote | undefined {
+  if (note?.cause === undefined) return note;
+  const { cause: _none, ...rest } = note;
+  return rest;
+}
+
+/** It can be sent again. */
+export function isResendable(body: RequestBody): boolean {
+  return body.kind !== 'stream';
+}
+
+export function view(passage: Passage, nowMs: number): RunningView {
+  const { head, job, backend, attempts } = passage;
+  return {
+    requestId: head.requestId,
+    method: head.method,
+    endpoint: job?.endpoint ?? 'other',
+    path: head.target.split('?', 1)[0] ?? '',
+    phase: passage.relay?.phase ?? passage.phase,
+    ageMs: nowMs - head.receivedMs,
+    attempts,
+    ...(job?.model === undefined ? {} : { model: job.model }),
+    ...(backend === undefined ? {} : { backend }),
+  };
+}

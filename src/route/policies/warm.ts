@@ -1,0 +1,122 @@
+/**
+ * Policy: the marginal cost of a job in seconds, its own and what it costs the others there. Pure.
+ *
+ *   queue    prompts sent there before and not computed yet, at the backend's rate of prefill
+ *   slot     the wait for a slot, where all are busy (`slot-wait.ts`)
+ *   prefill  (1 + rho) × its own uncached tokens / the share of its time that the backend is free of prompts, of late
+ *   stall    d × lambda × streams there × its prefill
+ *   decode   d × its output × what the streams and tokens there add to each step
+ *   burden   d × lambda × streams / 2 × their output × what it adds to each step itself
+ *   network  the way there;  bonus is taken off at the session's home
+ *
+ * What is to be kept low is time to the first token + nu × time per further token, of all jobs. So d, what a second of decoding
+ * counts, is nu / output, and 1 for short answers: half a second is little in an answer of minutes, and the ruin of one of
+ * twenty tokens. A prefill delays
+ * those who come there after it, the more the busier the backend is (U / (1 − U) of itself where work comes at random); where
+ * nobody comes, a copy of a prefix costs its own prefill and the room that it takes. So no backend gathers all that begin alike.
+ * Streams are those that decode there and those that will when its own turn comes: prompts that were sent before it. Else
+ * nobody would see a crowd that arrives at once at a prefix that is held, since such prompts are next to no work.
+ * With nu and rho 0, on idle backends, it is the least work left.
+ */
+import { rendezvous } from '../hash.ts';
+import type { Candidate, Policy, Ranked, Ranking, RouteJob } from '../policy.ts';
+import type { CostSettings } from '../settings.ts';
+import { alikeCosts, type RouteCost, type RouteReason } from '../../domain/routing.ts';
+import { crowdOf } from './crowd.ts';
+import { loadShare } from './least-load.ts';
+import { slotWaitSeconds, waitFor } from './slot-wait.ts';
+
+/** Prompt tokens of one engine step, at most: the usual budget of vLLM and batch of llama.cpp. */
+const stepTokens = 2048;
+/** However much comes there: a rush passes, and what it is told from is some seconds. */
+const leastFreeShare = 0.25;
+/** Two answers that meet run beside each other for half of their time, about. */
+const overlap = 0.5;
+
+export interface Costed {
+  readonly candidate: Candidate;
+  readonly cost: RouteCost;
+}
+
+export function createWarm(settings: CostSettings): Policy {
+  return (job, candidates) => {
+    const costed = candidates.map((candidate) => ({ candidate, cost: costOf(job, candidate, settings) }));
+    costed.sort((a, b) => a.cost.total - b.cost.total);
+    breakTies(costed, job);
+    const { going, againMs } = waitFor(job, costed);
+    const ranking: Ranking = { ranked: withReasons(job, going, candidates), hold: isHeld(candidates, settings) };
+    return againMs === undefined ? ranking : { ...ranking, againMs };
+  };
+}
+
+export function costOf(job: RouteJob, candidate: Candidate, settings: CostSettings): RouteCost {
+  const { lambda, nu, rho } = settings;
+  const { speed, weight } = candidate;
+  const { streams, contextTokens } = crowdOf(job, candidate);
+  const rate = speed.prefillTokensPerSecond * weight;
+  const own = Math.max(1, job.promptTokens - candidate.heldTokens) / rate;
+  const { decodePerContextTokenMs: perContextToken, decodePerStreamMs: perStream } = speed;
+  const decodeWeight = Math.min(1, nu / job.outputTokens);
+  const perStepMs = (decodeWeight * job.outputTokens) / 1000 / weight;
+  const queue = candidate.pendingTokens / rate;
+  const slot = slotWaitSeconds(job, candidate);
+  const prefill = ((1 + rho) * own) / freeShare(candidate);
+  const stall = lambda * streams * own * decodeWeight;
+  const decode = perStepMs * (perContextToken * contextTokens + perStream * streams);
+  const burden =
+    perStepMs * lambda * overlap * streams * job.choices * (perContextToken * job.promptTokens + perStream);
+  const network = candidate.networkSeconds;
+  const bonus = job.sessionHome === candidate.backend.name ? settings.sessionBonusMs / 1000 : 0;
+  const total = queue + slot + prefill + stall + decode + burden + network - bonus;
+  return { total, queue, slot, prefill, stall, decode, burden, network, bonus };
+}
+
+function freeShare({ prefillShare = 0, weight }: Candidate): number {
+  return Math.max(leastFreeShare, 1 - prefillShare / weight);
+}
+
+/** Among those whose cost is as good as the least: the least loaded, then the one that the prompt's beginning points to. */
+function breakTies(costed: Costed[], job: RouteJob): void {
+  const least = costed[0];
+  if (least === undefined) return;
+  const spent = least.cost.total + least.cost.bonus;
+  const bound = least.cost.total + Math.min(alikeCosts.atMostSeconds, alikeCosts.seconds + alikeCosts.share * spent);
+  const count = costed.findIndex(({ cost }) => cost.total > bound);
+  const alike = costed.slice(0, count < 0 ? costed.length : count);
+  if (alike.length < 2) return;
+  const pull = ({ candidate }: Costed) => rendezvous(job.prefixKey, candidate.backend.name, candidate.weight);
+  const pulls = job.prefixKey === 0 ? undefined : new Map(alike.map((one) => [one, pull(one)]));
+  alike.sort(
+    (a, b) =>
+      loadShare(a.candidate) - loadShare(b.candidate) ||
+      a.candidate.jobs - b.candidate.jobs ||
+      (pulls === undefined ? a.candidate.lastUsed - b.candidate.lastUsed : (pulls.get(b) ?? 0) - (pulls.get(a) ?? 0)),
+  );
+  costed.splice(0, alike.length, ...alike);
+}
+
+/**
+ * Late binding: what stands in an engine's queue can't be sent elsewhere any more, so nobody is sent there while every
+ * backlog lasts longer than the bound. Somebody who is idle has none.
+ */
+function isHeld(candidates: readonly Candidate[], { holdMs }: CostSettings): boolean {
+  return candidates.every(({ pendingTokens, speed }) => {
+    const rate = speed.prefillTokensPerSecond;
+    return pendingTokens / rate > Math.max(holdMs / 1000, stepTokens / rate);
+  });
+}
+
+function withReasons(job: RouteJob, going: readonly Costed[], candidates: readonly Candidate[]): Ranked[] {
+  let most = 0;
+  let least = Infinity;
+  for (const { heldTokens } of candidates) {
+    most = Math.max(most, heldTokens);
+    least = Math.min(least, heldTokens);
+  }
+  const reasonOf = ({ heldTokens, backend }: Candidate): RouteReason => {
+    if (most > least && heldTokens === most) return 'prefix';
+    if (job.sessionHome === backend.name) return 'session';
+    return most > least ? 'load_over_prefix' : 'least_load';
+  };
+  return going.map(({ candidate, cost }) => ({ backend: candidate.backend, reason: reasonOf(candidate), cost }));
+}

@@ -1,0 +1,46 @@
+/**
+ * How much of the time each backend computes prompts, of late: uncached prompt tokens that were sent there, fading. What comes
+ * there soon will have to wait behind such work, or decode beside it. Bounded by the names of backends.
+ */
+
+/** So much of a rush is remembered: long against one prompt, short against a load's ups and downs. */
+const fadeMs = 15_000;
+
+interface Work {
+  /** fading sum, as it was at `atMs` */
+  readonly tokens: number;
+  readonly atMs: number;
+}
+
+export interface PrefillLoad {
+  /** Share of its time that it is busy with prompts as fast as it computes them; above 1 while more comes than it can do. */
+  share(backend: string, tokensPerSecond: number): number;
+  /** So many tokens more are to be computed there. */
+  add(backend: string, tokens: number): void;
+  /** It were so many more than was thought, or fewer; of a backend that was forgotten nothing is learnt. */
+  correct(backend: string, tokens: number): void;
+  forget(backend: string): void;
+}
+
+export function createPrefillLoad({ nowMs }: { readonly nowMs: () => number }): PrefillLoad {
+  const byBackend = new Map<string, Work>();
+  const left = ({ tokens, atMs }: Work, now: number) => tokens * Math.exp((atMs - now) / fadeMs);
+  return {
+    share(backend, tokensPerSecond) {
+      const work = byBackend.get(backend);
+      if (work === undefined) return 0;
+      return left(work, nowMs()) / (fadeMs / 1000) / tokensPerSecond;
+    },
+    add(backend, tokens) {
+      const atMs = nowMs();
+      const work = byBackend.get(backend);
+      byBackend.set(backend, { tokens: (work === undefined ? 0 : left(work, atMs)) + tokens, atMs });
+    },
+    correct(backend, tokens) {
+      const atMs = nowMs();
+      const work = byBackend.get(backend);
+      if (work !== undefined) byBackend.set(backend, { tokens: Math.max(0, left(work, atMs) + tokens), atMs });
+    },
+    forget: (backend) => void byBackend.delete(backend),
+  };
+}

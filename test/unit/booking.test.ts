@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest';
+import { type BookedPassage, createBooking } from '../../src/booking.ts';
+import type { RequestRecord } from '../../src/domain/record.ts';
+import type { Member } from '../../src/fleet/fleet.ts';
+import type { AnswerShape } from '../../src/fleet/backend-watch.ts';
+import type { Link } from '../../src/pipeline-deps.ts';
+import { silentLog } from '../../src/platform/log.ts';
+import { createFakeClock } from '../support/fake-clock.ts';
+import { sampleJob } from '../support/sample.ts';
+import { sampleRecord } from '../support/sample-record.ts';
+
+function booked(record: RequestRecord) {
+  const told: AnswerShape[] = [];
+  const book = createBooking({
+    clock: createFakeClock(),
+    log: silentLog,
+    sticky: { remember() {}, find: () => undefined },
+    sinks: { add() {} },
+    assess() {},
+  });
+  const passage: Partial<BookedPassage> = {
+    job: sampleJob(),
+    // Of both only what booking asks for.
+    observer: {
+      finish: () => record,
+      failure: undefined,
+      responseId: undefined,
+    } as unknown as BookedPassage['observer'],
+    link: { member: { noteAnswer: (shape) => void told.push(shape) } as Partial<Member> } as Link,
+    attempts: 1,
+  };
+  book(passage as BookedPassage, { outcome: 'ok', phase: 'reading_answer', spokenBy: 'backend' });
+  return told;
+}
+
+describe('the end of a request', () => {
+  const prompt = { value: 100, source: 'usage' } as const;
+
+  it('C147 tells whoever served it what its answer gave, and not who has the name by now', () => {
+    expect(booked(sampleRecord({ backend: 'a', tokens: { prompt } }))).toEqual([{ usage: true, cached: false }]);
+    const cached = { value: 0, source: 'usage' } as const;
+    expect(booked(sampleRecord({ backend: 'a', tokens: { prompt, cached } }))).toEqual([{ usage: true, cached: true }]);
+  });
+
+  it('tells nothing of an answer that failed', () => {
+    expect(booked(sampleRecord({ backend: 'a', outcome: 'upstream_error', tokens: { prompt } }))).toEqual([]);
+  });
+});

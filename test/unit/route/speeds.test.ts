@@ -1,0 +1,150 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { DecodeModel } from '../../../src/route/decode-model.ts';
+import { PrefillRate, prefillSample } from '../../../src/route/prefill-rate.ts';
+import { createSpeeds, type SentState, speedDefaults } from '../../../src/route/speeds.ts';
+import { sampleBackend } from '../../support/sample.ts';
+
+const sent: SentState = { promptTokens: 1000, uncachedTokens: 1000, pendingTokens: 0, streams: 1, contextTokens: 1000 };
+const [a, b, other] = [sampleBackend('a'), sampleBackend('b'), sampleBackend('c', { engine: 'llama-server' })];
+
+describe('the rate of prefill', () => {
+  const told = { uncachedTokens: 1000, pendingTokens: 0, ttftMs: 520, fixedMs: 20 };
+
+  it('is what was not cached over the time to the first token, less what is no prefill', () => {
+    expect(prefillSample(told)).toEqual({ tokensPerSecond: 2000, weight: 1 });
+    expect(prefillSample({ ...told, fixedMs: 5000 })?.tokensPerSecond).toBeCloseTo(1000 / 0.26, 6);
+  });
+
+  it('is not told by a prompt that waited for others, or that was too short to tell', () => {
+    expect(prefillSample({ ...told, pendingTokens: 1 })).toBeUndefined();
+    expect(prefillSample({ ...told, uncachedTokens: 20 })).toBeUndefined();
+    expect(prefillSample({ ...told, uncachedTokens: 200, ttftMs: 100 })).toBeUndefined();
+    expect(prefillSample({ ...told, uncachedTokens: 256, ttftMs: 1000 })).toMatchObject({ weight: 0.5 });
+  });
+
+  it("takes the engine's own figure, whoever else was there", () => {
+    const own = { ...told, uncachedTokens: 64, pendingTokens: 9000, tokensPerSecond: 123 };
+    expect(prefillSample(own)).toEqual({ tokensPerSecond: 123, weight: 0.125 });
+    expect(prefillSample({ ...own, tokensPerSecond: Infinity })).toBeUndefined();
+  });
+
+  it('is the weighted median of the last 32', () => {
+    const rate = new PrefillRate();
+    for (let i = 0; i < 40; i += 1) rate.learn({ tokensPerSecond: 1, weight: 1 });
+    for (let i = 0; i < 32; i += 1) rate.learn({ tokensPerSecond: 100 + i, weight: i < 20 ? 0.1 : 1 });
+    expect(rate.tokensPerSecond).toBe(124);
+  });
+});
+
+describe('the model of decoding', () => {
+  it('learns what a step, a stream and a token of context take', () => {
+    const model = new DecodeModel([15, 0.02, 0.000_06]);
+    let seed = 7;
+    const random = () => (seed = (seed * 48_271) % 2_147_483_647) / 2_147_483_647;
+    for (let i = 0; i < 400; i += 1) {
+      const streams = 1 + Math.floor(random() * 30);
+      const contextTokens = streams * (500 + Math.floor(random() * 8000));
+      const tpotMs = (12 + 0.4 * streams + 0.000_1 * contextTokens) * (0.97 + 0.06 * random());
+      model.learn({ tpotMs, streams, contextTokens });
+    }
+    const [base, perStream, perToken] = model.terms;
+    const at = (streams: number, tokens: number) => base + perStream * streams + perToken * tokens;
+    expect(at(20, 80_000)).toBeGreaterThan(28 * 0.93);
+    expect(at(20, 80_000)).toBeLessThan(28 * 1.07);
+    expect(perStream).toBeGreaterThan(0.2);
+    expect(perStream).toBeLessThan(0.6);
+  });
+
+  it('stays finite, and no term below nothing, whatever it is told', () => {
+    const sample = fc.record({
+      tpotMs: fc.oneof(fc.double(), fc.double({ min: 0, max: 1000, noNaN: true })),
+      streams: fc.oneof(fc.constant(1), fc.nat(500)),
+      contextTokens: fc.oneof(fc.constant(0), fc.nat(10_000_000)),
+    });
+    fc.assert(
+      fc.property(fc.array(sample, { maxLength: 300 }), (samples) => {
+        const model = new DecodeModel([15, 0.02, 0.000_06]);
+        for (const one of samples) model.learn(one);
+        for (const term of model.terms) {
+          expect(Number.isFinite(term)).toBe(true);
+          expect(term).toBeGreaterThanOrEqual(0);
+        }
+      }),
+    );
+  });
+
+  it('holds for the load that it saw though one stream alone can tell no terms apart, and does not run off with time', () => {
+    const model = new DecodeModel([15, 0.02, 0.000_06]);
+    for (let i = 0; i < 20_000; i += 1) model.learn({ tpotMs: 30, streams: 1, contextTokens: 1000 });
+    const [base, perStream, perToken] = model.terms;
+    expect(base + perStream + 1000 * perToken).toBeCloseTo(30, 1);
+    model.learn({ tpotMs: 33, streams: 2, contextTokens: 2000 });
+    expect(model.terms[1]).toBeLessThan(5);
+  });
+});
+
+describe('the pace of backends', () => {
+  it('begins with a large card, then with what its mates showed', () => {
+    const speeds = createSpeeds();
+    expect(speeds.of(a)).toMatchObject({ prefillTokensPerSecond: 8000, decodeBaseMs: 15 });
+    speeds.learn(a, 'm', { sent, told: { computed: true, upstreamTtftMs: 1015 } });
+    expect(speeds.of(a).prefillTokensPerSecond).toBe(1000);
+    expect(speeds.of(b).prefillTokensPerSecond).toBe(1000);
+    expect(speeds.of(other).prefillTokensPerSecond).toBe(speedDefaults.prefillTokensPerSecond);
+  });
+
+  it('takes backends that differ by no more than noise for equal, others for what they are', () => {
+    const speeds = createSpeeds();
+    const learn = (backend: typeof a, tokensPerSecond: number) =>
+      speeds.learn(backend, 'm', {
+        sent,
+        told: { computed: true, cachedTokens: 0, prefillTokensPerSecond: tokensPerSecond },
+      });
+    learn(a, 1000);
+    learn(b, 1200);
+    expect(speeds.of(a).prefillTokensPerSecond).toBe(speeds.of(b).prefillTokensPerSecond);
+    for (let i = 0; i < 32; i += 1) learn(b, 3000);
+    expect(speeds.of(b).prefillTokensPerSecond).toBe(3000);
+    expect(speeds.of(a).prefillTokensPerSecond).toBe(1000);
+  });
+
+  it('counts what the engine said was cached, not what was believed', () => {
+    const speeds = createSpeeds();
+    const told = { computed: true, promptTokens: 2000, cachedTokens: 1000, upstreamTtftMs: 515 };
+    speeds.learn(a, 'm', { sent: { ...sent, uncachedTokens: 1 }, told });
+    expect(speeds.of(a).prefillTokensPerSecond).toBe(2000);
+  });
+
+  it('expects answers as long as the model gave them', () => {
+    const speeds = createSpeeds();
+    expect(speeds.outputTokens('m')).toBe(300);
+    for (let i = 0; i < 100; i += 1) speeds.learn(a, 'm', { sent, told: { computed: true, outputTokens: 40 } });
+    expect(speeds.outputTokens('m')).toBeLessThan(45);
+    expect(speeds.outputTokens('other')).toBe(300);
+  });
+
+  it('the way to a backend is what new connections took, and one slow connection is no way', () => {
+    const speeds = createSpeeds();
+    speeds.learn(a, 'm', { sent, told: { computed: true, connectMs: 40 } });
+    expect(speeds.networkSeconds('a')).toBeLessThan(0.01);
+    for (let i = 0; i < 100; i += 1) speeds.learn(a, 'm', { sent, told: { computed: true, connectMs: 40 } });
+    for (let i = 0; i < 50; i += 1) speeds.learn(a, 'm', { sent, told: { computed: true, connectMs: 0.01 } });
+    expect(speeds.networkSeconds('a')).toBeCloseTo(0.04, 5);
+    expect(speeds.networkSeconds('b')).toBe(0);
+  });
+
+  it('forgets a backend that left, and keeps what one showed while its models were not known yet', () => {
+    const speeds = createSpeeds();
+    speeds.learn(a, 'm', { sent, told: { computed: true, upstreamTtftMs: 1015 } });
+    const known = { ...a, models: ['m'] };
+    expect(speeds.of(known).prefillTokensPerSecond).toBe(1000);
+    speeds.forget('a');
+    expect(speeds.of(known).prefillTokensPerSecond).toBe(speedDefaults.prefillTokensPerSecond);
+  });
+
+  it('is the same object until something new is learnt: asking costs nothing', () => {
+    const speeds = createSpeeds();
+    expect(speeds.of(a)).toBe(speeds.of(a));
+  });
+});
