@@ -132,7 +132,8 @@ describe('a vLLM that got SIGTERM', () => {
     runs.send(R1);
     await untilAsked(old, 1);
     drains = true;
-    const proxy = await stage.proxy([old, other]);
+    // In turn, so that the draining one is met whatever the prompt.
+    const proxy = await stage.proxy([old, other], { change: { route: { policy: 'round-robin' } } });
     for (let i = 0; i < 4; i += 1) {
       const answer = await ask(proxy);
       expect(answer.status).toBe(200);
