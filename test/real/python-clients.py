@@ -10,7 +10,7 @@ import openai
 
 url, model = sys.argv[1:]
 messages = [{"role": "user", "content": "Write about rivers."}]
-ask = {"model": model, "messages": messages, "max_tokens": 8}
+ask = {"model": model, "messages": messages, "max_tokens": 8, "extra_body": {"temperature": 0}}
 got = {}
 
 client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
