@@ -9,26 +9,31 @@ import { explained } from './account/hits/explain.ts';
 import { createHitAccount, type HitAccount } from './account/hits/hit-account.ts';
 import { hitFindingNames } from './account/hits/hit-findings.ts';
 import { readSloQuery, sloParams } from './account/slo/goodput-view.ts';
-import { createSloAccount, type SloAccount } from './account/slo/slo-account.ts';
+import { createSloAccount, type JobBounds, type SloAccount } from './account/slo/slo-account.ts';
+import { lanesPage } from './account/lanes-page.ts';
 import { readWindow, windowMessage } from './account/window-lengths.ts';
 import type { Config } from './config/config.ts';
 import type { AnswerCacheFigures } from './domain/answer-cache-figures.ts';
+import type { BatchFigures } from './domain/batch-figures.ts';
 import type { Assessment } from './domain/assessment.ts';
 import type { DecodeStarts } from './domain/decoding.ts';
-import type { EngineScrape } from './domain/engine-reading.ts';
+import type { EngineReading, EngineScrape } from './domain/engine-reading.ts';
 import type { FleetSnapshot } from './domain/fleet.ts';
 import type { Job } from './domain/job.ts';
 import { isReplayed, isWarmUp, type RequestRecord } from './domain/record.ts';
 import type { WarmState } from './domain/warm-state.ts';
 import { registerAnswerCacheMetrics } from './export/metrics/answer-cache-metrics.ts';
+import { registerBatchMetrics } from './export/metrics/batch-metrics.ts';
 import { countDecision, registerCacheMetrics } from './export/metrics/cache-metrics.ts';
 import { registerCeilingMetrics } from './export/metrics/ceiling-metrics.ts';
 import { registerEngineMetrics } from './export/metrics/engine-metrics.ts';
 import { registerFleetMetrics } from './export/metrics/fleet-metrics.ts';
+import { type LaneFigures, registerLaneMetrics } from './export/metrics/lane-metrics.ts';
 import type { RunningRequest } from './export/metrics/live-metrics.ts';
 import { createMeter } from './export/metrics/meter.ts';
 import { registerWarmUpMetrics, type WarmUpStats } from './export/metrics/warm-up-metrics.ts';
 import type { RecordSink } from './export/sinks.ts';
+import { createTenantMetrics } from './export/metrics/tenant-metrics.ts';
 import { registerTraceMetrics, type TracingStats } from './export/trace/trace-metrics.ts';
 import type { AdminPage } from './http/admin-page.ts';
 import { createMetrics } from './metrics.ts';
@@ -57,6 +62,7 @@ export interface AccountingDeps {
   /** Requests under way. */
   readonly running: () => readonly (OwnRequest & RunningRequest)[];
   readonly waiting: () => number;
+  readonly lanes: LaneFigures;
   /** Records that sinks failed on, by the sink's name. */
   readonly lost: () => Iterable<readonly [string, number]>;
   /** For the standard `OTEL_*` variables. */
@@ -69,6 +75,8 @@ export interface AccountingDeps {
   readonly answerCache?: (() => AnswerCacheFigures) | undefined;
   /** What prefill ahead of time tells of itself; absent while there is nothing to warm. */
   readonly warmUp?: (() => WarmUpStats) | undefined;
+  /** What the Batch API tells of itself; absent while it is off. */
+  readonly batches?: (() => BatchFigures) | undefined;
   /** Kept records, newest first: what `/explain` tells of. Absent: of none. */
   readonly records?: (() => readonly RequestRecord[]) | undefined;
   /** What is believed to be warm. */
@@ -83,6 +91,10 @@ export interface Accounting {
   /** In the order in which they hear of a record. */
   readonly sinks: Readonly<Record<string, RecordSink>>;
   readonly pages: readonly AdminPage[];
+  /** What a job's SLO allows, before it is sent. */
+  readonly boundsOf: (job: Job, promptTokens: number) => JobBounds;
+  /** What a backend's engine said last. */
+  readonly engine: (backend: string) => EngineReading | undefined;
   /** A timer came so much late: the event loop was held up. */
   late(ms: number): void;
   /** Stops timers and sends what waits for export, within the flush limit. */
@@ -116,6 +128,7 @@ export function createAccounting(deps: AccountingDeps): Accounting {
     ejections: () => deps.fleet.ejections(),
     reloads: deps.reloads,
   });
+  registerLaneMetrics(meter, deps.lanes);
   if (deps.spans !== undefined) registerTraceMetrics(meter, deps.spans);
   const hits = createHitAccount({
     startMs: clock.nowMs(),
@@ -135,6 +148,7 @@ export function createAccounting(deps: AccountingDeps): Accounting {
   registerCacheMetrics(meter, { totals: hits.totals, recent: () => hits.recent(clock.nowMs()), warm: deps.warm });
   if (deps.answerCache !== undefined) registerAnswerCacheMetrics(meter, deps.answerCache);
   if (deps.warmUp !== undefined) registerWarmUpMetrics(meter, deps.warmUp);
+  if (deps.batches !== undefined) registerBatchMetrics(meter, deps.batches);
   deps.fleet.onEngineScrape(engines.scraped);
   const ceiling = createCeilingAccount(config.ceiling, {
     beganMs: clock.nowMs(),
@@ -157,6 +171,7 @@ export function createAccounting(deps: AccountingDeps): Accounting {
     },
     sinks: {
       ...metrics.sinks,
+      tenants: createTenantMetrics(meter),
       slo: { add: (record) => void (isOfUsers(record) && slo.add(record, clock.nowMs())) },
       hits: {
         add(record) {
@@ -171,11 +186,14 @@ export function createAccounting(deps: AccountingDeps): Accounting {
     pages: [
       ...metrics.pages,
       sloPage(slo, clock),
+      lanePage(deps.lanes, clock),
       ...cachePages({ hits, records: deps.records ?? (() => []), nowMs: () => clock.nowMs() }),
       ...enginePages(engines),
       ...ceilingPages(ceiling, clock),
     ],
     late: metrics.late,
+    boundsOf: slo.boundsOf,
+    engine: (backend) => engines.series(backend)?.latest(),
     stop() {
       engines.stop();
       ceilingWatch.stop();
@@ -320,6 +338,20 @@ function cachePages(of: {
       },
     },
   ];
+}
+
+function lanePage({ backends, depths }: LaneFigures, clock: Clock): AdminPage {
+  return {
+    path: '/lanes',
+    about:
+      'online and batch: who waits, how many batch requests each backend may run and why no more, what was taken back',
+    params: [],
+    answer: () => ({
+      kind: 'json',
+      indented: true,
+      value: lanesPage({ backends: backends(), depths: depths() }, clock.nowMs()),
+    }),
+  };
 }
 
 function sloPage(slo: SloAccount, clock: Clock): AdminPage {

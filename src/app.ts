@@ -1,49 +1,49 @@
 /** The composition root: makes every part, wires them, opens the listeners. Decides nothing about requests. */
 import { randomUUID } from 'node:crypto';
+import { createAccess } from './access/access.ts';
+import { enter } from './access/tunnel-entry.ts';
 import { type Accounting, createAccounting } from './accounting.ts';
+import { laneDefaults } from './admit/lane-settings.ts';
 import { createOwner } from './admit/owner.ts';
 import { shuttingDown } from './admit/refusals.ts';
-import type { AnswerCache } from './cache/answer-cache.ts';
 import { classify } from './classify/classify.ts';
 import { targetFor } from './classify/edit-body.ts';
 import { createPromptReader } from './classify/prefix-scan.ts';
 import { prefixDefaults } from './classify/settings.ts';
 import { keysToScan } from './classify/wanted-keys.ts';
 import type { Config } from './config/config.ts';
-import type { FleetSnapshot } from './domain/fleet.ts';
 import type { Job } from './domain/job.ts';
 import { isRefusal } from './domain/refusal.ts';
 import type { RunningView } from './domain/running-view.ts';
 import { openPromptTrace } from './export/prompt-trace/open-prompt-trace.ts';
 import { createRecords } from './export/records.ts';
 import { createSinks } from './export/sinks.ts';
-import { createFleet, type Fleet, type Member } from './fleet/fleet.ts';
+import { createFleet, type Fleet } from './fleet/fleet.ts';
 import { createMergedModels } from './fleet/merged-models.ts';
 import { createProbeFetch } from './fleet/probe-fetch.ts';
+import { notReady } from './fleet/readiness.ts';
 import type { ProbeTarget } from './fleet/probe-port.ts';
 import { createAdminApp } from './http/admin-app.ts';
+import { createOwnServer } from './http/own-server.ts';
 import { createDataApp } from './http/data-app.ts';
 import { clientHead, createFront } from './http/front.ts';
 import { type Listener, openListener } from './http/listener.ts';
 import { createLoopLag } from './measure/loop-lag.ts';
 import { createObserver } from './measure/observer.ts';
 import { createPrefillLog } from './measure/prefill-log.ts';
+import { createLanes, lanesTold } from './lanes.ts';
 import { createLiveConfig } from './live-config.ts';
 import { createMembership } from './membership.ts';
+import { openAnswerCache, openBatches, openFingerprint, openUpstream } from './optional-parts.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
-import type { Link } from './pipeline-deps.ts';
-import { Bag } from './platform/bag.ts';
+import { createRelayRegistry } from './relay-registry.ts';
 import { createByteBudget } from './platform/byte-budget.ts';
 import { type Clock, systemClock } from './platform/clock.ts';
-import type { Fingerprint } from './platform/fingerprint.ts';
+import type { Batches } from './batches.ts';
 import type { Log } from './platform/log.ts';
 import { ownVersion } from './platform/own-version.ts';
 import { type Resolver, systemResolver } from './platform/resolver.ts';
-import { createH1Client } from './platform/upstream/h1-client.ts';
-import type { UpstreamClient } from './platform/upstream/port.ts';
-import { upstreamDefaults } from './platform/upstream/settings.ts';
-import { loadXxhash, type Xxhash } from './platform/xxhash.ts';
-import type { Relay } from './relay/relay.ts';
+import { loadXxhash } from './platform/xxhash.ts';
 import { createTicker } from './relay/ticker.ts';
 import { createTunnels } from './relay/tunnel.ts';
 import { createSticky } from './route/sticky.ts';
@@ -56,6 +56,8 @@ export interface App {
   readonly admin: Listener;
   readonly fleet: Fleet;
   readonly pipeline: Pipeline;
+  /** Absent while the Batch API is off. */
+  readonly batches: Batches | undefined;
   /**
    * Takes over what of a new, whole and valid configuration can change at run time, in one step. Requests under way keep
    * to the one that they began with.
@@ -95,7 +97,7 @@ export async function startApp(
   const clock = deps.clock ?? systemClock;
   const { log } = deps;
   const live = createLiveConfig(config, { clock, file: deps.file });
-  const upstream = config.upstreamClient === 'h1' ? createH1Client(upstreamDefaults, { clock }) : await undiciClient();
+  const upstream = await openUpstream(config, clock);
   const probeFetch = (target: ProbeTarget) => createProbeFetch(target, clock);
   const fleet = createFleet(
     { ...config.fleet, backends: [] },
@@ -105,6 +107,7 @@ export async function startApp(
   const resolver = deps.resolver ?? systemResolver;
   const membership = createMembership(config, { clock, log, fleet, resolver, probeFetch, around });
   const sticky = createSticky();
+  const access = createAccess(config.access, { clock });
   /** Kept up to date in place. */
   const admit = { ...config.admit };
   const aliases = { ...config.classify.modelAliases };
@@ -121,6 +124,16 @@ export async function startApp(
     fleet: () => fleet.snapshot(),
     choose: routing.choose,
     sent: routing.sent,
+    batchOn: (backend) => lanes.batchOn(backend),
+  });
+  const laneSettings = () => admit.lanes ?? laneDefaults;
+  const lanes = createLanes(laneSettings, {
+    clock,
+    fleet: () => fleet.snapshot(),
+    owner: () => owner,
+    streams: (visit) => pipeline.streams(visit),
+    engine: (backend) => accounting.engine(backend),
+    abortsWork: (backend) => fleet.abortsWork(backend),
   });
   fleet.onChange(() => {
     routing.fleetChanged();
@@ -141,7 +154,7 @@ export async function startApp(
   });
   const hash = await loadXxhash();
   const running = (): readonly RunningView[] => [...pipeline.running(), ...tunnels.running()];
-  const answerCache = config.answerCache.enabled ? await openAnswerCache(config, clock) : undefined;
+  const answerCache = await openAnswerCache(config, clock);
   const warmUp = createWarmUpFeed(config.warmUp, {
     clock,
     log,
@@ -150,6 +163,13 @@ export async function startApp(
     pipeline: () => pipeline,
     makeId: randomUUID,
     aliases: () => live.settings().classify.modelAliases,
+  });
+  const batches = await openBatches(config, {
+    clock,
+    log,
+    pipeline: () => pipeline,
+    maxReclaims: () => (laneSettings().reclaim.enabled ? laneSettings().reclaim.maxTimes : 0),
+    reader: createPromptReader(prefixDefaults, hash),
   });
   const accounting: Accounting = createAccounting({
     config,
@@ -162,6 +182,7 @@ export async function startApp(
     ownSlots: (backend) => owner.load(backend).slots,
     running,
     waiting: () => owner.waiting(),
+    lanes: { backends: lanes.state, depths: owner.depths },
     lost: () => [...sinks.failures, ['request_log', records.failures] as const],
     env: deps.env ?? {},
     version: ownVersion(),
@@ -170,6 +191,7 @@ export async function startApp(
     reloads: live.counts,
     answerCache: answerCache === undefined ? undefined : () => answerCache.stats(),
     warmUp: warmUp?.stats,
+    batches: batches?.figures,
   });
   const traces = tracing === undefined ? {} : { traces: tracing.sink };
   const sinks = createSinks({ records, ...accounting.sinks, ...traces }, (sink, error, record) =>
@@ -193,6 +215,8 @@ export async function startApp(
     },
     fleet,
     owner,
+    access,
+    lanes: lanesTold(lanes, laneSettings, accounting.boundsOf),
     sticky,
     ticker: createTicker(clock),
     upstream,
@@ -205,7 +229,7 @@ export async function startApp(
       promptTrace?.add(record, job);
     },
     warmUp,
-    fingerprint: config.slo.checks.retries ? await fingerprint(hash) : undefined,
+    fingerprint: await openFingerprint(config, hash),
     beginTrace: tracing?.begin,
     answerCache,
     listModels: createMergedModels({
@@ -221,6 +245,18 @@ export async function startApp(
     relaying: relays.add,
   });
   let stopping = false;
+  const ownRoutes =
+    batches === undefined
+      ? undefined
+      : createOwnServer({
+          routes: batches.routes,
+          caller: (head) => access.caller(head),
+          closing: () => (stopping ? shuttingDown() : undefined),
+          clock,
+          log,
+          cors: config.http.cors,
+          stallMs: () => live.settings().relay.deadlines.clientStallMs,
+        });
   const front = createFront({
     pipeline,
     clock,
@@ -229,11 +265,13 @@ export async function startApp(
       return live.settings().relay.deadlines.clientStallMs;
     },
     cors: config.http.cors,
+    own: ownRoutes,
   });
   /** Of each open tunnel, as they were when it began. */
   const aliasesOf = new WeakMap<Job, Config['classify']['modelAliases']>();
   const tunnels = createTunnels({
     clock,
+    enter: (head) => enter(access, head),
     classify(head) {
       const { classify: settings } = live.settings();
       const job = classify(head, { bytes: 0 }, settings);
@@ -263,7 +301,7 @@ export async function startApp(
     closing: () => (stopping ? shuttingDown() : undefined),
   });
   const dataApp = createDataApp({
-    notReady: () => (stopping ? 'shutting down' : readiness(fleet.snapshot())),
+    notReady: () => (stopping ? 'shutting down' : notReady(fleet.snapshot())),
     cors: config.http.cors,
   });
   const adminApp = createAdminApp({
@@ -272,7 +310,7 @@ export async function startApp(
     load: (backend) => owner.load(backend),
     waiting: () => owner.waiting(),
     records: () => records.list(),
-    pages: [...accounting.pages, live.page(membership.state)],
+    pages: [...accounting.pages, live.page(membership.state), ...(batches === undefined ? [] : [batches.page])],
     control: membership.control,
     changes: config.http.adminChanges,
     status: () => ({ uptimeSeconds: Math.round(process.uptime()), rssBytes: process.memoryUsage.rss() }),
@@ -302,9 +340,13 @@ export async function startApp(
   }
   await membership.start();
   await fleet.start();
+  batches?.start();
 
   const kill = () => {
+    void batches?.close();
+    ownRoutes?.endAll();
     warmUp?.stop();
+    lanes.stop();
     // While their clients can still be told, and each gets its record.
     pipeline.endAll(shuttingDown('second_signal'));
     membership.stop();
@@ -320,11 +362,13 @@ export async function startApp(
     admin,
     fleet,
     pipeline,
+    batches,
     running,
     kill,
     reload(next) {
       const changes = live.take(next);
       Object.assign(admit, changes.inForce.admit);
+      access.configure(changes.inForce.access);
       replaceAll(aliases, changes.inForce.classify.modelAliases);
       membership.configure(changes.inForce);
       return changes;
@@ -333,40 +377,34 @@ export async function startApp(
     async stop() {
       stopping = true;
       warmUp?.stop();
+      void batches?.stop(Math.min(config.http.drainMs, batchGraceMs));
       pipeline.drain(shuttingDown());
       const closed = data.close();
       const deadline = clock.timer(config.http.drainMs, () => {
         owner.close(shuttingDown());
         pipeline.endAll(shuttingDown());
         tunnels.close();
+        ownRoutes?.endAll();
       });
-      await Promise.all([pipeline.idle(), tunnels.idle()]);
+      await Promise.all([pipeline.idle(), tunnels.idle(), ownRoutes?.idle()]);
       deadline.cancel();
       data.closeIdle();
       await within(closed, lastBytesMs);
       kill();
-      await Promise.all([closed, admin.close(), accounting.stop(), tracing?.stop(), promptTrace?.close()]);
+      await Promise.all([
+        closed,
+        admin.close(),
+        accounting.stop(),
+        tracing?.stop(),
+        promptTrace?.close(),
+        batches?.close(),
+      ]);
     },
   };
 }
 
-/** Loaded only where answers are kept. */
-async function openAnswerCache(config: Config, clock: Clock): Promise<AnswerCache> {
-  const { createAnswerCache } = await import('./cache/answer-cache.ts');
-  return createAnswerCache(config.answerCache, { clock });
-}
-
-/** Loaded only where repeated requests are looked for. */
-async function fingerprint(hash: Xxhash): Promise<Fingerprint> {
-  const { createFingerprint } = await import('./platform/fingerprint.ts');
-  return createFingerprint(hash);
-}
-
-/** Loaded only when it is chosen: it is the larger part of what a start would load. */
-async function undiciClient(): Promise<UpstreamClient> {
-  const { createUndiciClient } = await import('./platform/upstream/undici-client.ts');
-  return createUndiciClient();
-}
+/** Lines that are nearly done are let finish; the others begin anew elsewhere or later. */
+const batchGraceMs = 5000;
 
 /** After the last stream's end its last bytes still have to reach a client that reads slowly. */
 const lastBytesMs = 1000;
@@ -386,28 +424,4 @@ function within(done: Promise<unknown>, ms: number): Promise<void> {
 function replaceAll(held: Record<string, string>, by: Readonly<Record<string, string>>): void {
   for (const key of Object.keys(held)) delete held[key];
   Object.assign(held, by);
-}
-
-function readiness(snapshot: FleetSnapshot): string | undefined {
-  if (snapshot.backends.length === 0) return 'no backend is configured';
-  const usable = snapshot.backends.some(({ health }) => health === 'up' || health === 'unknown');
-  return usable ? undefined : 'no backend takes work';
-}
-
-/** Which relays work on which backend, so that a refusing port shortens their patience (R04, R07). */
-function createRelayRegistry(fleet: Fleet) {
-  const byMember = new WeakMap<Member, Bag<Relay>>();
-  fleet.onRefused((backend) => {
-    const member = fleet.member(backend);
-    if (member !== undefined) byMember.get(member)?.forEach((relay) => relay.backendRefuses());
-  });
-  return {
-    add({ member }: Link, relay: Relay): () => void {
-      if (member === undefined) return () => {};
-      const relays = byMember.get(member) ?? new Bag();
-      byMember.set(member, relays);
-      const place = relays.add(relay);
-      return () => relays.remove(place);
-    },
-  };
 }

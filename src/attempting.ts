@@ -2,14 +2,16 @@
  * One attempt on one backend: from the permit to the relay's end, and what that end says of the backend. Decides nothing
  * about another attempt; `pipeline.ts` does.
  */
-import { type Permit, slotsOf } from './admit/owner.ts';
-import { planEdits, targetFor } from './classify/edit-body.ts';
+import { slotsOf } from './admit/load.ts';
+import type { Permit } from './admit/owner.ts';
+import { isStreamedOn, planEdits, targetFor } from './classify/edit-body.ts';
 import type { Received } from './classify/receive.ts';
 import type { Job } from './domain/job.ts';
+import type { Phase } from './domain/names.ts';
 import { verdictOf } from './fleet/attempt-verdict.ts';
 import type { Member } from './fleet/fleet.ts';
 import { ofOwnRequest } from './fleet/traffic-witness.ts';
-import { isResendable, type Passage, withoutCause } from './passage.ts';
+import { isResendable, isWarmUp, type Passage, withoutCause } from './passage.ts';
 import type { PipelineDeps } from './pipeline-deps.ts';
 import type { RelayEnd } from './relay/attempt.ts';
 import { endingOf, mayGoOn } from './relay/judge.ts';
@@ -27,10 +29,13 @@ export interface Attempting {
   readonly afterStale: boolean;
 }
 
-type Deps = Pick<PipelineDeps, 'clock' | 'link' | 'relaying' | 'ticker' | 'upstream'>;
+type Deps = Pick<PipelineDeps, 'clock' | 'lanes' | 'link' | 'relaying' | 'ticker' | 'upstream'>;
 
 /** How long an abort takes to be noticed by an idle llama-server: its poll for closed clients, once a second (R13). */
 const abortSettlesMs = 2500;
+
+/** Phases in which an engine has the request. */
+const workedOn: ReadonlySet<Phase> = new Set<Phase>(['waiting_head', 'waiting_first_token', 'streaming']);
 
 export function createAttempts(deps: Deps) {
   const { clock } = deps;
@@ -42,14 +47,17 @@ export function createAttempts(deps: Deps) {
     const { backend } = permit;
     const { settings } = passage;
     const link = passage.link ?? deps.link(backend.name);
+    const prioritises = deps.lanes?.enginePriority() === true;
     const { edits, stripUsage } = planEdits(job, {
       engine: backend.engine,
       usageMode: settings.relay.usage,
       aliases: settings.classify.modelAliases,
+      priorityField: prioritises && link.priorityField === true,
     });
     const note = permit.errand?.note;
     const route: RouteTold = { backend: backend.name, reason: permit.reason, predictedTokens: note?.predictedTokens };
     passage.backend = backend.name;
+    passage.engine = backend.engine;
     passage.route = route;
     passage.phase = 'connecting';
     passage.attempts += 1;
@@ -57,7 +65,7 @@ export function createAttempts(deps: Deps) {
       backend: backend.name,
       engine: backend.engine,
       reason: permit.reason,
-      routing: passage.terms === undefined ? note : withoutCause(note),
+      routing: isWarmUp(passage) ? withoutCause(note) : note,
       onFirstToken: permit.decoding,
       atMs: clock.nowMs(),
     };
@@ -65,7 +73,7 @@ export function createAttempts(deps: Deps) {
     return new Promise((resolve) => {
       const relay = new Relay(
         {
-          job,
+          job: isStreamedOn(job, backend.engine) ? { ...job, stream: true } : job,
           head,
           backend,
           target: link.target,
@@ -75,6 +83,8 @@ export function createAttempts(deps: Deps) {
             measured: job.measured,
             passConversationId: settings.relay.passConversationId,
             apiKey: link.apiKey,
+            dropped: passage.caller?.dropped,
+            lane: prioritises ? job.lane : undefined,
             trace,
           }),
           body: edits.length === 0 ? received.body : received.edited(edits),
@@ -83,6 +93,7 @@ export function createAttempts(deps: Deps) {
           afterStale,
           strip: stripUsage,
           route,
+          limits: passage.stay?.headers,
           elsewhere,
         },
         {
@@ -93,7 +104,7 @@ export function createAttempts(deps: Deps) {
           tap: observer,
           settings: settings.relay,
           maxEventBytes: settings.measure.maxEventBytes,
-          witness: passage.terms === undefined ? link.witness : ofOwnRequest(link.witness),
+          witness: isWarmUp(passage) ? ofOwnRequest(link.witness) : link.witness,
           bodyDone: received.release,
         },
         (end) => {
@@ -104,7 +115,7 @@ export function createAttempts(deps: Deps) {
           const { errorText: text } = relay;
           const stale = end.kind === 'failed' && end.again === 'same_fresh';
           // A warm-up that fails must cost its backend's users nothing.
-          const tells = !stale && passage.terms === undefined;
+          const tells = !stale && !isWarmUp(passage);
           const verdict = tells ? verdictOf({ outcome, reason, generates, errorText: text }) : undefined;
           if (verdict !== undefined) link.member?.tried(verdict, start.atMs);
           passage.committed = relay.committed;
@@ -127,11 +138,15 @@ export function createAttempts(deps: Deps) {
     member: Member | undefined,
     end: RelayEnd,
   ): void {
-    if (!end.aborted || backend.engine !== 'llama-server' || member === undefined) return;
+    if (!end.aborted || member === undefined) return;
+    const isLeft = mayGoOn(end, backend.engine);
+    // Of what was hardly begun, and of what is known to go on for a while, nothing is to be seen.
+    if (!isLeft && workedOn.has(end.phase)) member.aborted(slotsOf(job, backend));
+    if (backend.engine !== 'llama-server') return;
     clock.timer(abortSettlesMs, member.holdProbes());
     // By the job, not by the permit: a warm-up's counts no slots, but takes them.
     const slots = slotsOf(job, backend);
-    if (mayGoOn(end, backend.engine) && slots > 0) member.ghost(slots);
+    if (isLeft && slots > 0) member.ghost(slots);
   }
 
   return { relayed, afterwards };

@@ -2,9 +2,10 @@
  * The end of a request: its one record, and what is learnt from it. Must not touch the client or the backend.
  * `pipeline.ts` calls it once per request, however that ended.
  */
+import type { Stay } from './access/port.ts';
 import type { Job } from './domain/job.ts';
 import type { Outcome, Phase } from './domain/names.ts';
-import type { RecordMark, RequestRecord } from './domain/record.ts';
+import { isReplayed, type RecordMark, type RequestRecord } from './domain/record.ts';
 import type { AnswerTold, Errand } from './domain/routing.ts';
 import type { Observer } from './measure/observer.ts';
 import type { Link, PipelineDeps } from './pipeline-deps.ts';
@@ -30,6 +31,10 @@ export interface BookedPassage {
   readonly link: Link | undefined;
   readonly errand: Errand | undefined;
   readonly attempts: number;
+  /** How often its place was taken for online work. */
+  readonly reclaimed?: number;
+  /** Its right to be here. */
+  readonly stay: Pick<Stay, 'ended'> | undefined;
   /** Of the answer, where it may be kept. */
   readonly recording: { settle(record: RequestRecord): void } | undefined;
   /** What nobody but warmlane asked for. */
@@ -43,7 +48,12 @@ export function createBooking(deps: BookingDeps): (passage: BookedPassage, how: 
   const { clock, log } = deps;
 
   function book(passage: BookedPassage, how: Ending): void {
-    const record = passage.observer.finish({ attempts: passage.attempts, atMs: clock.nowMs(), ...how });
+    const record = passage.observer.finish({
+      attempts: passage.attempts,
+      reclaimed: passage.reclaimed,
+      atMs: clock.nowMs(),
+      ...how,
+    });
     const { failure } = passage.observer;
     if (failure !== undefined)
       log.error('reading an answer failed; it passed unread', {
@@ -56,6 +66,7 @@ export function createBooking(deps: BookingDeps): (passage: BookedPassage, how: 
     deps.sinks.add(record);
     passage.recording?.settle(record);
     deps.warmUp?.recorded(record, passage.job);
+    passage.stay?.ended(countsOf(record));
     passage.terms?.booked(record, passage.job);
   }
 
@@ -104,6 +115,22 @@ export function gone(phase: Phase, reason: string): Ending {
 
 export function errorText(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+const noTokens = { prompt: 0, output: 0 };
+
+/** What the engine had to do for it; where it brought no whole answer, what is known to have come. */
+function countsOf(record: RequestRecord): { prompt?: number; output?: number } {
+  if (record.backend === undefined || isReplayed(record)) return noTokens;
+  const { outcome, streamed, events } = record;
+  const { prompt, output } = record.tokens;
+  const worked = outcome === 'ok' || outcome === 'client_abort';
+  const counts: { prompt?: number; output?: number } = {};
+  if (prompt !== undefined) counts.prompt = prompt.value;
+  else if (!worked) counts.prompt = 0;
+  if (output !== undefined) counts.output = output.value;
+  else if (!worked || streamed) counts.output = events;
+  return counts;
 }
 
 /** What a record says of its prompt and of the backend's pace. */

@@ -32,6 +32,9 @@ process.exitCode = await runCli({
   err: errors.write,
   input: () => process.stdin,
   terminal: process.stdout.isTTY,
+  columns: () => process.stdout.columns,
+  // A reader that left is an error for the callback, not for us: what is still to come goes nowhere.
+  outBytes: (bytes) => new Promise((resolve) => void process.stdout.write(bytes, () => resolve())),
   onSignal(signal, listener) {
     process.on(signal, listener);
     return () => void process.off(signal, listener);

@@ -203,10 +203,16 @@ export function createMembership(config: Members, deps: MembershipDeps): Members
       if (known !== undefined && known.member === member) return known;
       const settings = current.byName.get(backend);
       if (settings === undefined) throw new Error(`no link for backend ${backend}`);
-      const { url, tls, apiKey } = settings;
+      const { url, tls, apiKey, priorityField } = settings;
       const target = parseTarget(url, tls);
       const witness = createWitness(member);
-      const link: Link = apiKey === undefined ? { target, witness, member } : { target, apiKey, witness, member };
+      const link: Link = {
+        target,
+        witness,
+        member,
+        ...(apiKey === undefined ? {} : { apiKey }),
+        ...(priorityField === true ? { priorityField } : {}),
+      };
       links.set(backend, link);
       return link;
     },

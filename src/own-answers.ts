@@ -19,7 +19,7 @@ export function refuse(passage: Passage, refusal: Refusal, marks: readonly Recor
   if (client.gone) return gone(phase, 'client_left');
   const body = Buffer.from(errorBody(refusal, job?.format ?? findEndpoint(head.method, head.target).format));
   passage.committed = true;
-  const told = { route, times: passage.observer.headTimes() };
+  const told = { route, times: passage.observer.headTimes(), limits: passage.stay?.headers };
   const headers = withOwnHeaders(errorHeaders(refusal, head.requestId), passage.settings.relay.responseHeaders, told);
   client.head(refusal.status, reasonPhrase(refusal.status), headers, { kind: 'length', bytes: body.length });
   if (head.method !== 'HEAD') client.write(body);
@@ -49,6 +49,7 @@ export function answerList(passage: Passage, list: string): Ending {
   const { head, client } = passage;
   const body = Buffer.from(list);
   const headers = ['Content-Type', 'application/json; charset=utf-8', 'X-Request-Id', head.requestId];
+  if (passage.stay !== undefined) headers.push(...passage.stay.headers);
   passage.committed = true;
   client.head(200, reasonPhrase(200), headers, { kind: 'length', bytes: body.length });
   if (head.method !== 'HEAD') client.write(body);

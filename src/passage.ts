@@ -2,16 +2,19 @@
  * One request on its way through the pipeline: what is known of it, and how its end is told. State and pure readings of it;
  * `pipeline.ts` and the two files that it hands a passage to (`attempting.ts`, `own-answers.ts`) move it on.
  */
-import type { Permit } from './admit/owner.ts';
+import type { Caller, Stay } from './access/port.ts';
+import type { LiveStream } from './admit/online-feel.ts';
+import type { Ask, Permit } from './admit/owner.ts';
 import { type Ending, gone, left } from './booking.ts';
 import type { Recording } from './cache/recording.ts';
-import type { Job } from './domain/job.ts';
-import type { Phase } from './domain/names.ts';
+import { isStreamedOn } from './classify/edit-body.ts';
+import type { Job, StreamPlan } from './domain/job.ts';
+import type { Engine, Phase } from './domain/names.ts';
 import type { RequestRecord } from './domain/record.ts';
 import type { Refusal } from './domain/refusal.ts';
 import type { Errand, RouteNote } from './domain/routing.ts';
 import type { RunningView } from './domain/running-view.ts';
-import type { Observer } from './measure/observer.ts';
+import type { Observer, RequestProgress } from './measure/observer.ts';
 import type { Link, PipelineSettings } from './pipeline-deps.ts';
 import type { Place } from './platform/bag.ts';
 import type { ClientHead, ClientPort } from './platform/client-port.ts';
@@ -21,8 +24,25 @@ import { marksOfEnd } from './relay/judge.ts';
 import type { RouteTold } from './relay/own-headers.ts';
 import type { Relay } from './relay/relay.ts';
 
-/** Under which one of warmlane's own requests goes through. */
-export interface OwnTerms {
+/** What warmlane itself sends through: prompts that are brought into caches, and lines of batches. */
+export type OwnTerms = WarmUpTerms | LineTerms;
+
+export interface LineTerms {
+  readonly kind: 'line';
+  readonly tenant: string;
+  /** It was taken back before and goes before others. */
+  readonly again: boolean;
+  /** Online work needs its place: it is to be left at once. Absent: it may not be taken back any more. */
+  readonly taken?: () => void;
+  /** Absent: it is sent as it is. */
+  readonly mayStream?: StreamPlan;
+  readonly booked: (record: RequestRecord, job: Job | undefined) => void;
+  /** Nothing of it is left; also where its record was lost. */
+  readonly over: () => void;
+}
+
+export interface WarmUpTerms {
+  readonly kind: 'warm_up';
   /** The only one it may go to, and only if that is idle. */
   readonly backend: string;
   /** Somebody wants the place: it is to be left at once. */
@@ -31,6 +51,9 @@ export interface OwnTerms {
   /** Nothing of it is left; also where its record was lost. */
   readonly over: () => void;
 }
+
+/** As the lanes see it, its numbers filled in when they look. */
+export type PassageStream = { -readonly [key in keyof LiveStream]: LiveStream[key] } & RequestProgress;
 
 export interface Passage {
   readonly head: ClientHead;
@@ -41,6 +64,9 @@ export interface Passage {
   readonly observer: Observer;
   /** As they were when it began: a reload changes nothing of a request under way. */
   readonly settings: PipelineSettings;
+  /** Known before the body; absent where nobody is asked. */
+  caller: Caller | undefined;
+  stay: Stay | undefined;
   job: Job | undefined;
   /** To the latest permit's backend, as it was at the grant. */
   link: Link | undefined;
@@ -48,6 +74,11 @@ export interface Passage {
   errand: Errand | undefined;
   phase: Phase;
   backend: string | undefined;
+  engine: Engine | undefined;
+  /** Since the lanes looked at it first. */
+  live: PassageStream | undefined;
+  /** How often its place was taken back for online work. */
+  reclaimed: number;
   /** Where it went last and why, as its client is told. */
   route: RouteTold | undefined;
   attempts: number;
@@ -79,6 +110,32 @@ export function endedBy(
   return reason === undefined
     ? { outcome, status, phase, spokenBy, marks: all }
     : { outcome, status, phase, spokenBy, reason, marks: all };
+}
+
+export function isWarmUp({ terms }: Pick<Passage, 'terms'>): boolean {
+  return terms?.kind === 'warm_up';
+}
+
+/** llama-server looks for closed clients between the events of a stream; an answer in one piece it makes to its end (R09). */
+export function stopsOnLeaving({ engine }: Passage, job: Job): boolean {
+  return engine !== 'llama-server' || job.stream || isStreamedOn(job, engine);
+}
+
+interface AskedForLine extends Pick<Ask, 'job' | 'exclude' | 'again'> {
+  readonly home: string | undefined;
+}
+
+/** How a line of a batch asks for a place: it has all the time in the world, and its place can be had back. */
+export function askOfLine(passage: Passage, terms: LineTerms, asked: AskedForLine): Ask {
+  const { job, exclude, again, home } = asked;
+  const { taken } = terms;
+  const affinity = home === undefined ? {} : { affinity: home };
+  const ask: Ask = { job, exclude, again: again || terms.again, patient: true, ...affinity };
+  if (taken === undefined) return ask;
+  // What was computed of its prompt, if all of it must be, and every token so far.
+  const loses = () =>
+    stopsOnLeaving(passage, job) ? (passage.errand?.uncachedTokens ?? 0) + passage.observer.tokenEvents : undefined;
+  return { ...ask, reclaim: { loses, take: taken } };
 }
 
 export function asWarmUp(how: Ending): Ending {

@@ -1,4 +1,6 @@
 /** What the pipeline is given: the stages' running parts and the settings, composed in `app.ts`. */
+import type { Access } from './access/port.ts';
+import type { LiveStream, StreamBound } from './admit/online-feel.ts';
 import type { Owner } from './admit/owner.ts';
 import type { AnswerCache } from './cache/answer-cache.ts';
 import type { ReceiveSettings } from './classify/receive.ts';
@@ -34,9 +36,28 @@ export interface PipelineSettings {
 export interface Link {
   readonly target: ParsedTarget;
   readonly apiKey?: string;
+  /** It takes whom to serve first from the body's `priority`. */
+  readonly priorityField?: true;
   readonly witness: BackendWitness;
   /** Absent only where it had left the fleet already. */
   readonly member: Member | undefined;
+}
+
+export interface LanesTold {
+  /** An online job is about to ask for a place. */
+  readonly onlineAsked: (job: Job) => void;
+  /** A request that was at a backend is over, however it ended. */
+  readonly ended: (stream: LiveStream) => void;
+  /** There is batch work: the others are looked at. */
+  readonly isTicking: () => boolean;
+  /** What a request is to be judged by: its SLO, else what holds for all. @param promptTokens to be computed */
+  readonly boundOf: (job: Job, promptTokens: number) => StreamBound;
+  /** Of its SLO alone; ms. */
+  readonly ttftBoundMs: (job: Job) => number | undefined;
+  /** How often one request may be taken back. */
+  readonly maxReclaims: () => number;
+  /** Engines are told whom to take first. */
+  readonly enginePriority: () => boolean;
 }
 
 export interface PipelineDeps {
@@ -47,6 +68,10 @@ export interface PipelineDeps {
   readonly receiving: ReceiveSettings & { readonly budget: ByteBudget };
   readonly fleet: Fleet;
   readonly owner: Owner;
+  /** Keys, lanes and limits; absent: everybody may do all, online. */
+  readonly access?: Access | undefined;
+  /** What the two lanes are told and know; absent: nobody is taken back, and no refusal is foreseen. */
+  readonly lanes?: LanesTold | undefined;
   readonly sticky: Sticky;
   readonly ticker: Ticker;
   readonly upstream: UpstreamClient;
@@ -71,8 +96,14 @@ export interface PipelineDeps {
     | undefined;
   /** Earlier answers for the same requests; absent unless they are kept. */
   readonly answerCache?: AnswerCache | undefined;
-  /** The merged list of models as JSON text; undefined: there is nothing to merge. Asked with the client's credentials. */
-  readonly listModels: (header: (name: string) => string | undefined) => Promise<string | undefined>;
+  /**
+   * The merged list of models as JSON text; undefined: there is nothing to merge. Asked with the client's credentials.
+   * With `only` there is always a list: of those among these names.
+   */
+  readonly listModels: (
+    header: (name: string) => string | undefined,
+    only?: ReadonlySet<string>,
+  ) => Promise<string | undefined>;
   /** Asked at each grant: whoever holds it keeps to it, whatever becomes of the backend's name meanwhile. */
   readonly link: (backend: string) => Link;
   /** Some backend besides those in `exclude` could take the job. */

@@ -8,6 +8,7 @@
  *   measure   one record                          → always
  *   export    log line, kept records              → a failing exporter costs a count, nothing else
  */
+import type { LiveStream } from './admit/online-feel.ts';
 import type { Ask, Permit } from './admit/owner.ts';
 import { createAttempts } from './attempting.ts';
 import { createBooking, type Ending, gone, left } from './booking.ts';
@@ -18,13 +19,16 @@ import { planBody, receive, type Received } from './classify/receive.ts';
 import { isSelfContained, type Job } from './domain/job.ts';
 import { isRefusal, type Refusal } from './domain/refusal.ts';
 import type { RunningView } from './domain/running-view.ts';
+import { anonymousTenant } from './domain/tenant.ts';
+import { liveStreamOf } from './live-stream.ts';
 import { createColdStarts } from './measure/cold-starts.ts';
 import { createObserver } from './measure/observer.ts';
 import { answerList, broke, refuse } from './own-answers.ts';
-import { asWarmUp, endedBy, isResendable, type OwnTerms, type Passage, view } from './passage.ts';
+import { askOfLine, asWarmUp, endedBy, isResendable, isWarmUp, type OwnTerms, type Passage, view } from './passage.ts';
 import type { PipelineDeps } from './pipeline-deps.ts';
 import { Bag } from './platform/bag.ts';
 import type { ClientHead, ClientPort, ClientUpload } from './platform/client-port.ts';
+import { reclaimableOf } from './reclaiming.ts';
 import type { RelayEnd } from './relay/attempt.ts';
 import { marksOfEnd } from './relay/judge.ts';
 import { killerRefusal, loopRefusal } from './relay/refusals.ts';
@@ -34,12 +38,28 @@ export interface Pipeline {
   /** Serves one request to its end. Never throws; the client always gets an answer or a cut. */
   serve(head: ClientHead, upload: ClientUpload, client: ClientPort, terms?: OwnTerms): void;
   running(): readonly RunningView[];
+  /** Shows each generating request that is at a backend now, as far as it has come. */
+  streams(visit: (stream: LiveStream) => void): void;
   /** New requests are refused from now on; what waits or runs goes on. */
   drain(refusal: Refusal): void;
   /** Ends what still runs, visibly unfinished. */
   endAll(refusal: Refusal): void;
   /** Resolves when nothing runs. */
   idle(): Promise<void>;
+}
+
+interface Asking {
+  readonly job: Job;
+  readonly received: Received;
+  readonly exclude: readonly string[];
+  readonly home: string | undefined;
+}
+
+type Writable<T> = { -readonly [key in keyof T]: T[key] };
+
+/** Nobody else has the job yet. */
+function own(job: Job, tenant: string, weight: number): void {
+  if (tenant !== anonymousTenant) Object.assign(job, { tenant, weight });
 }
 
 export function createPipeline(deps: PipelineDeps): Pipeline {
@@ -58,6 +78,9 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
     const { head, observer } = passage;
     if (closing !== undefined) return refuse(passage, closing);
     if (isLoop(head.header('via'))) return refuse(passage, loopRefusal());
+    const caller = passage.terms === undefined ? deps.access?.caller(head) : undefined;
+    if (caller !== undefined && isRefusal(caller)) return refuse(passage, caller);
+    passage.caller = caller;
 
     const endpoint = findEndpoint(head.method, head.target);
     const contentType = head.header('content-type');
@@ -95,9 +118,10 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
       const fingerprint = deps.fingerprint?.(head, received.body);
       // Nobody else has the job yet: it need not be copied.
       if (fingerprint !== undefined) Object.assign(job, { fingerprint });
-      if (passage.terms !== undefined) Object.assign(job, { lane: 'batch' });
       passage.job = job;
+      const refused = placed(passage, job);
       observer.classified(job);
+      if (refused !== undefined) return refuse(passage, refused);
       const listed = job.endpoint === 'models' ? await listModels(passage) : replayed(passage, job, received);
       if (listed !== undefined) return listed;
       if (passage.terms === undefined) deps.warmUp?.saw(job, received.body);
@@ -107,11 +131,32 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
     }
   }
 
+  /** Puts tenant and lane on the job, which nobody else has yet; or says why it may not go on. */
+  function placed(passage: Passage, job: Job): Refusal | undefined {
+    const { caller, head, terms } = passage;
+    const { access } = deps;
+    if (terms !== undefined) {
+      Object.assign(job, { lane: 'batch' });
+      const line = terms.kind === 'line' ? access?.line(terms.tenant, job) : undefined;
+      if (terms.kind === 'line') own(job, terms.tenant, line === undefined || isRefusal(line) ? 1 : line.weight);
+      if (terms.kind === 'line' && terms.mayStream !== undefined) Object.assign(job, { mayStream: terms.mayStream });
+      return line === undefined || !isRefusal(line) ? undefined : line;
+    }
+    if (caller === undefined || access === undefined) return undefined;
+    own(job, caller.tenant, caller.weight);
+    const stay = access.place(caller, head, job);
+    if (isRefusal(stay)) return stay;
+    passage.stay = stay;
+    Object.assign(job, { lane: stay.lane });
+    return undefined;
+  }
+
   /** The merged list, where there is something to merge (decision 6); else a backend's own passes like any answer. */
   async function listModels(passage: Passage): Promise<Ending | undefined> {
     const { head, client } = passage;
     passage.phase = 'reading_answer';
-    const list = await deps.listModels((name) => head.header(name));
+    const { dropped, models } = passage.caller ?? {};
+    const list = await deps.listModels((name) => (dropped?.has(name) === true ? undefined : head.header(name)), models);
     if (client.gone) return gone('reading_answer', 'client_left');
     if (ending !== undefined) return refuse(passage, ending);
     if (list === undefined) return undefined;
@@ -122,7 +167,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
   function replayed(passage: Passage, job: Job, { body }: Received): Ending | undefined {
     const { head, client } = passage;
     if (deps.answerCache === undefined || passage.terms !== undefined || client.gone) return undefined;
-    const consulted = deps.answerCache.consult({ head, job, body, client });
+    const consulted = deps.answerCache.consult({ head, job, body, client, limits: passage.stay?.headers });
     if (consulted?.kind !== 'hit') {
       passage.recording = consulted?.recording;
       return undefined;
@@ -141,9 +186,9 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
     // Nobody else has what it refers to: another backend's "not found" would hide what is wrong.
     const isBound = home !== undefined && !isSelfContained(job);
     const hasOther = (failed: readonly string[]) =>
-      !isBound && passage.terms === undefined && isResendable(received.body) && deps.hasOther(job, failed);
+      !isBound && !isWarmUp(passage) && isResendable(received.body) && deps.hasOther(job, failed);
     for (;;) {
-      const permit = await admitted(passage, { job, exclude, home });
+      const permit = await admitted(passage, { job, received, exclude, home });
       if (permit === 'gone') return gone('queued', 'client_left');
       if (isRefusal(permit)) return refuse(passage, permit);
       if (ending !== undefined) {
@@ -176,6 +221,12 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
       if (end.kind !== 'failed') return endedBy(passage, end, permit);
       permit.errand?.ended({ computed: false });
       passage.phase = end.phase;
+      if (end.again === 'reclaimed') {
+        passage.reclaimed += 1;
+        const over = ending ?? closing;
+        if (over !== undefined) return refuse(passage, over, marksOfEnd(end, permit.backend.engine));
+        continue;
+      }
       exclude.push(permit.backend.name);
       const repeat = end.again === 'elsewhere' || end.again === 'elsewhere_once';
       if (end.again === 'elsewhere_once' && crashed) return refuse(passage, killerRefusal(permit.backend.name));
@@ -202,10 +253,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
   }
 
   /** Waits for a place; leaving and shutdown end the wait at once. */
-  function admitted(
-    passage: Passage,
-    { job, exclude, home }: { job: Job; exclude: readonly string[]; home: string | undefined },
-  ): Promise<Permit | Refusal | 'gone'> {
+  function admitted(passage: Passage, { job, received, exclude, home }: Asking): Promise<Permit | Refusal | 'gone'> {
     const { client, observer, phase, terms } = passage;
     const askedMs = clock.nowMs();
     let isSettled = false;
@@ -222,13 +270,14 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
         }
         resolve(result);
       };
-      const again = exclude.length > 0;
+      const again = exclude.length > 0 || passage.reclaimed > 0;
       const ask: Ask =
-        terms !== undefined
+        terms?.kind === 'warm_up'
           ? { job, exclude: allBut(terms.backend), again: false, yields: terms.yields }
-          : home === undefined
-            ? { job, exclude, again }
-            : { job, exclude, again, affinity: home };
+          : terms?.kind === 'line'
+            ? askOfLine(passage, terms, { job, exclude, again, home })
+            : askOfClient(passage, { job, received, exclude, again, home });
+      if (job.lane === 'online') deps.lanes?.onlineAsked(job);
       const ticket = deps.owner.ask(ask, (result) => {
         // The client may leave in the very turn of the grant: the place must not be lost.
         if (client.gone && !isRefusal(result)) {
@@ -252,17 +301,33 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
     });
   }
 
+  /** What a client's request waits for, and what it offers to others. */
+  function askOfClient(passage: Passage, { job, received, exclude, again, home }: Asking & { again: boolean }): Ask {
+    const { lanes } = deps;
+    const ask: Writable<Ask> = { job, exclude, again };
+    if (home !== undefined) ask.affinity = home;
+    if (lanes === undefined) return ask;
+    const ttftBoundMs = job.lane === 'online' ? lanes.ttftBoundMs(job) : undefined;
+    if (ttftBoundMs !== undefined) ask.ttftBoundMs = ttftBoundMs;
+    const reclaim = reclaimableOf(passage, { job, received, maxTimes: lanes.maxReclaims() });
+    if (reclaim !== undefined) ask.reclaim = reclaim;
+    return ask;
+  }
+
   function allBut(backend: string): string[] {
     return deps.fleet.snapshot().backends.flatMap(({ name }) => (name === backend ? [] : [name]));
   }
 
   function finish(passage: Passage, how: Ending): void {
     passages.remove(passage.place);
-    book(passage, passage.terms === undefined ? how : asWarmUp(how));
+    book(passage, isWarmUp(passage) ? asWarmUp(how) : how);
     // Also where booking failed.
     passage.recording?.drop();
+    passage.stay?.ended({});
     passage.terms?.over();
     if (passages.size === 0) for (const idler of idlers.splice(0)) idler();
+    const live = deps.lanes?.isTicking() === true ? liveStreamOf(passage, deps.lanes.boundOf) : undefined;
+    if (live !== undefined) deps.lanes?.ended(live);
   }
 
   return {
@@ -282,13 +347,18 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
           coldStarts,
           wallMs: clock.wallMs(),
           endpoint: findEndpoint(head.method, head.target),
-          trace: terms === undefined ? deps.beginTrace?.(head) : undefined,
+          trace: terms?.kind === 'warm_up' ? undefined : deps.beginTrace?.(head),
         }),
+        caller: undefined,
+        stay: undefined,
         job: undefined,
         link: undefined,
         errand: undefined,
         phase: 'receiving',
         backend: undefined,
+        engine: undefined,
+        live: undefined,
+        reclaimed: 0,
         route: undefined,
         attempts: 0,
         relay: undefined,
@@ -301,6 +371,15 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
         (how) => finish(passage, how),
         (error: unknown) => finish(passage, broke(passage, error, log)),
       );
+    },
+    streams(visit) {
+      const { lanes } = deps;
+      if (lanes === undefined) return;
+      passages.forEach((passage) => {
+        if (passage.relay === undefined) return;
+        const live = liveStreamOf(passage, lanes.boundOf);
+        if (live !== undefined) visit(live);
+      });
     },
     running() {
       const nowMs = clock.nowMs();

@@ -280,6 +280,7 @@ function createErrand(parts: ErrandParts, { clock, speeds, prefillLoad, fleet }:
     isOpen = false;
     timer?.cancel();
     visit?.end(told);
+    granted?.used?.(told);
     prefillLoad.correct(backend.name, computedTokens(told, { promptTokens, uncachedTokens }) - uncachedTokens);
     if (!told.computed || !isHere()) return;
     const now = granted?.load;

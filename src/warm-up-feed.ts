@@ -112,6 +112,7 @@ function sendOwn(
   const client = createOwnClient();
   const head = ownHead({ requestId: deps.makeId(), target: path, receivedMs: deps.clock.nowMs() });
   deps.pipeline().serve(head, ownUpload(body), client, {
+    kind: 'warm_up',
     backend,
     yields() {
       told.madeWay();

@@ -1,16 +1,27 @@
 /**
  * The one owner of places: jobs ask it for a permit, wait here, and settle (decision 1).
  * Questions and answers are plain data, one round trip before the first byte, none per token.
- * The queue is first come, first served; a job that can't start yet keeps later ones from taking the places that it waits
- * for. Lanes will order this queue; nothing outside this folder depends on how.
+ * Here: what others see of it, and the door of the waiting room with its bounds and deadlines. Who is next is `lane-queue.ts`
+ * (order within a lane) and `serving.ts` (order between lanes, who may start); places are booked by `granting.ts`.
  */
 import type { BackendView, FleetSnapshot } from '../domain/fleet.ts';
 import type { Job } from '../domain/job.ts';
-import { isRefusal, type Refusal } from '../domain/refusal.ts';
-import type { Errand, RouteNote } from '../domain/routing.ts';
-import type { Clock, Timer } from '../platform/clock.ts';
-import { queueFull, queueTimeout } from './refusals.ts';
+import type { BatchRule, LaneDepth } from '../domain/lanes.ts';
+import type { Refusal } from '../domain/refusal.ts';
+import type { AnswerTold, Errand, RouteNote } from '../domain/routing.ts';
+import type { Clock } from '../platform/clock.ts';
+import { openRule } from './batch-room.ts';
+import { createFairness } from './fairness.ts';
+import { createForecast } from './forecast.ts';
+import { createGranting } from './granting.ts';
+import { laneDefaults } from './lane-settings.ts';
+import { createLaneQueue } from './lane-queue.ts';
+import { createLoads } from './load.ts';
+import { createReclaims } from './reclaim.ts';
+import { createServing } from './serving.ts';
 import type { AdmitSettings } from './settings.ts';
+import { promptTokensOf, type Waiter } from './waiter.ts';
+import { createWaitingBounds } from './waiting-bounds.ts';
 import { createYielding } from './yielding.ts';
 
 export interface RankedTarget {
@@ -44,6 +55,14 @@ export interface LoadView {
   readonly contextTokens: number;
 }
 
+/** What a batch job offers: its place can be had back. */
+export interface Reclaimable {
+  /** Tokens that would have to be computed again; undefined: it can't be taken back (any more). */
+  loses(): number | undefined;
+  /** It is to leave its place now; its permit settles as soon as it has. Called at most once. */
+  take(): void;
+}
+
 export interface Ask {
   readonly job: Job;
   readonly exclude: readonly string[];
@@ -52,6 +71,18 @@ export interface Ask {
   readonly again: boolean;
   /** The job runs only while the backend idles, and is told by this call to leave when another wants it (`yielding.ts`). */
   readonly yields?: () => void;
+  /** Of batch jobs whose place can be had back while they run. */
+  readonly reclaim?: Reclaimable;
+  /** Nobody's patience is at stake (a line of a batch): it waits as long as it must. */
+  readonly patient?: boolean;
+  /** Bound on the time to its first token by its SLO; ms. Absent: none, and it is never refused by a predicted wait. */
+  readonly ttftBoundMs?: number;
+}
+
+/** Batch jobs that were told to leave, and the tokens that are computed again for it. */
+export interface Reclaimed {
+  readonly jobs: number;
+  readonly lostTokens: number;
 }
 
 /** How a job stands that is chosen for. */
@@ -70,6 +101,8 @@ export interface Granted {
   computed(): void;
   /** Its first token should have come long ago: whatever it waits for, it isn't the computing of its prompt. */
   overdue(): void;
+  /** What it really took, once that is known, also after it settled; tenants are charged by it. */
+  used?(told: AnswerTold): void;
 }
 
 /** The right to run one job on one backend. Settles exactly once; load is what permits are out. */
@@ -82,7 +115,8 @@ export interface Permit {
   readonly errand?: Errand;
   /** Its first token came: the prompt is computed, its streams decode. The first call counts. */
   decoding(): void;
-  settle(): void;
+  /** @param used what it took, where the one who settles knows; else an estimate stands until `Granted.used` says better */
+  settle(used?: { readonly outputTokens?: number }): void;
 }
 
 export interface Ticket {
@@ -95,8 +129,24 @@ export interface Owner {
   ask(ask: Ask, answer: (result: Permit | Refusal) => void): Ticket;
   /** Something about the fleet changed: those who wait may start now. */
   fleetChanged(): void;
+  /** What `batchOn` says has changed: batch may have more now. */
+  capsChanged(): void;
   load(backend: string): LoadView;
+  /** of both lanes */
   waiting(): number;
+  /** Both lanes, online first. */
+  depths(): readonly LaneDepth[];
+  /** By backend, online jobs that wait for a place there; one that could go to several is counted at each. */
+  wanted(): ReadonlyMap<string, number>;
+  /** By lane, permits that are out on a backend and keep its engine busy. */
+  running(backend: string): { readonly online: number; readonly batch: number };
+  /**
+   * So many of a backend's batch jobs are to leave, those that lose least first. Those that were told before and haven't left
+   * yet are among them; those of the minimum share are left alone. @returns how many were told now
+   */
+  reclaim(backend: string, jobs: number): Reclaimed;
+  /** Taken back on a backend for as long as it has been in the fleet, whoever wanted it. */
+  reclaimed(backend: string): Reclaimed;
   /** Refuses all that wait. */
   close(refusal: Refusal): void;
 }
@@ -105,319 +155,162 @@ export interface OwnerDeps {
   readonly clock: Clock;
   readonly fleet: () => FleetSnapshot;
   readonly choose: (ask: Ask, load: (backend: string) => LoadView, place?: AskPlace) => Choice | Refusal;
+  /** What batch may use of a backend now; asked at each choice. Absent: as much as online. */
+  readonly batchOn?: (backend: string) => BatchRule;
   /** A job is on its way from now on. Called within the grant, in the turn of its choice, before the permit is answered. */
   readonly sent?: (ask: Ask, target: RankedTarget, granted?: Granted) => Errand | undefined;
 }
 
-interface Waiter {
-  readonly ask: Ask;
-  readonly answer: (result: Permit | Refusal) => void;
-  readonly sinceMs: number;
-  timer: Timer | undefined;
-}
+/** Far more names than a config has. */
+const maxTenants = 1000;
+const left: Ticket = { leave() {} };
 
-type Load = { -readonly [key in keyof LoadView]: LoadView[key] };
-
-const idle: LoadView = {
-  jobs: 0,
-  slots: 0,
-  lastUsed: 0,
-  pendingTokens: 0,
-  pendingJobs: 0,
-  decoding: 0,
-  contextTokens: 0,
-};
-const none: ReadonlyMap<string, number> = new Map();
-
+/** @param settings read at each use: whoever keeps the object may change it */
 export function createOwner(settings: AdmitSettings, deps: OwnerDeps): Owner {
-  const { clock } = deps;
-  const queue: Waiter[] = [];
-  /** With the URL: another server under the same name has none of it. */
-  const loads = new Map<string, { readonly url: string; readonly load: Load }>();
-  /** Backends that somebody in the queue waits for, and how many do: not for later jobs. */
-  let claimed = new Map<string, number>();
-  let grants = 0;
-  /** Set for the earliest moment at which somebody's choice is to be made anew. */
-  let wake: { readonly atMs: number; readonly timer: Timer } | undefined;
+  const { clock, fleet } = deps;
+  const lanes = () => settings.lanes ?? laneDefaults;
+  const loads = createLoads(fleet);
+  const online = createLaneQueue('online', createFairness(maxTenants));
+  const batch = createLaneQueue('batch', createFairness(maxTenants));
+  const laneOf = ({ lane }: Job) => (lane === 'batch' ? batch : online);
+  const waiting = () => online.jobs + batch.jobs;
+  const reclaims = createReclaims({
+    lanes,
+    fleet,
+    loads,
+    ruleOf: (backend) => deps.batchOn?.(backend) ?? openRule,
+  });
+  const grant = createGranting({
+    clock,
+    sent: deps.sent,
+    loads,
+    reclaims,
+    fairness: ({ ask }) => laneOf(ask.job).fairness,
+    makeWay: (backend) => yielding.makeWay(backend),
+    changed() {
+      if (waiting() > 0) serving.serve();
+    },
+  });
+  const serving = createServing({
+    clock,
+    fleet,
+    choose: deps.choose,
+    batchOn: deps.batchOn,
+    lanes,
+    loads,
+    online,
+    batch,
+    grant,
+    reclaim: () => reclaims.forOnline(online),
+  });
+  const yielding = createYielding({ choose: deps.choose, sent: deps.sent, load: loads.of, isWanted: serving.isWanted });
+  const bounds = createWaitingBounds(settings, {
+    lanes,
+    forecast: createForecast({ loads, reclaims: () => lanes().reclaim.enabled }),
+  });
 
-  const load = (backend: string): LoadView => loads.get(backend)?.load ?? idle;
-  const isWanted = (backend: string) => queue.length > 0 && claimed.has(backend);
-  const yielding = createYielding({ choose: deps.choose, sent: deps.sent, load, isWanted });
-
-  function grant(waiter: Waiter, target: RankedTarget): void {
-    const { job } = waiter.ask;
-    const { name } = target.backend;
-    const slots = slotsOf(job, target.backend);
-    const held = heldOn(target.backend);
-    waiter.timer?.cancel();
-    if (job.generates) yielding.makeWay(name);
-    let open = true;
-    const decoding = () => {
-      if (!open || !share.decoding()) return;
-      errand?.computed?.();
-      if (queue.length > 0) serveQueue();
-    };
-    const share = shareIn(held, job.generates ? job.choices : 0);
-    const overdue = () => {
-      if (share.overdue() && queue.length > 0) serveQueue();
-    };
-    const granted = { load: held, computed: decoding, overdue };
-    const errand: Errand | undefined = job.generates ? deps.sent?.(waiter.ask, target, granted) : undefined;
-    held.jobs += 1;
-    held.slots += slots;
-    held.lastUsed = grants += 1;
-    share.begin(errand);
-    waiter.answer({
-      backend: target.backend,
-      reason: target.reason,
-      slots,
-      waitedMs: clock.nowMs() - waiter.sinceMs,
-      ...(errand === undefined ? {} : { errand }),
-      decoding,
-      settle() {
-        if (!open) return;
-        open = false;
-        share.end();
-        held.jobs -= 1;
-        held.slots -= slots;
-        const isLast = held.jobs === 0 && loads.get(name)?.load === held;
-        if (isLast && !deps.fleet().backends.some((backend) => backend.name === name)) loads.delete(name);
-        serveQueue();
-      },
-    });
-  }
-
-  function heldOn({ name, url }: BackendView): Load {
-    const known = loads.get(name);
-    if (known?.url === url) return known.load;
-    const made = { ...idle };
-    loads.set(name, { url, load: made });
-    return made;
-  }
-
-  /** Forgets who left and holds nothing any more, and who is another server now; permits that are out settle on their own. */
-  function followFleet(): void {
-    if (loads.size === 0) return;
-    const urls = new Map(deps.fleet().backends.map(({ name, url }) => [name, url]));
-    for (const [name, held] of loads) {
-      const url = urls.get(name);
-      if (url === undefined ? held.load.jobs === 0 : url !== held.url) loads.delete(name);
+  /** @returns whether it waits now */
+  function enqueue(waiter: Waiter): boolean {
+    const { ask, answer } = waiter;
+    const lane = laneOf(ask.job);
+    const inTurn = serving.isServedInTurn(waiter);
+    if (inTurn) {
+      lane.add(waiter);
+      serving.serveNew(waiter);
+      if (waiter.line === undefined) return false;
+    } else if (serving.tryNow(waiter)) return false;
+    const refusal = bounds.refusalOf(waiter, lane);
+    if (refusal !== undefined) {
+      const wasIn = lane.remove(waiter);
+      answer(refusal);
+      if (wasIn) serving.serve();
+      return false;
     }
-  }
-
-  /** Everybody who could take this job is waited for by one before it: it can't start, whatever would be chosen. */
-  function isStuck({ job }: Ask, blocked: ReadonlyMap<string, number>): boolean {
-    const { backends } = deps.fleet();
-    const model = job.servedModel ?? job.model;
-    const serving = backends.filter(
-      ({ models }) => model === undefined || models.length === 0 || models.includes(model),
-    );
-    return backends.length > 1 && serving.length > 0 && serving.every(({ name }) => blocked.has(name));
-  }
-
-  /** Grants or refuses at once if it can; else names the backends that the job waits for. */
-  function attempt(waiter: Waiter, blocked: ReadonlyMap<string, number>): readonly RankedTarget[] | 'settled' {
-    const waitedMs = clock.nowMs() - waiter.sinceMs;
-    const choice = deps.choose(waiter.ask, load, { waitedMs, ahead: blocked });
-    if (isRefusal(choice)) {
-      waiter.timer?.cancel();
-      waiter.answer(choice);
-      return 'settled';
+    const limitMs = bounds.limitMs(ask);
+    if (limitMs > 0) {
+      waiter.timer = clock.timer(limitMs, () => {
+        if (lane.remove(waiter)) answer(bounds.lateRefusal(waiter, lane));
+        serving.serve();
+      });
     }
-    const { ranked, hold, againMs } = choice;
-    const free = ranked.find(
-      ({ backend }) =>
-        !waiter.ask.job.generates ||
-        (!hold && !blocked.has(backend.name) && hasRoom(backend, load(backend.name), waiter.ask.job)),
-    );
-    if (free === undefined) {
-      if (againMs !== undefined) wakeIn(againMs);
-      return ranked;
-    }
-    grant(waiter, free);
-    return 'settled';
-  }
-
-  function wakeIn(ms: number): void {
-    const atMs = clock.nowMs() + Math.max(1, ms);
-    if (wake !== undefined && wake.atMs <= atMs) return;
-    wake?.timer.cancel();
-    const timer = clock.timer(Math.max(1, ms), () => {
-      wake = undefined;
-      serveQueue();
-    });
-    wake = { atMs, timer };
-  }
-
-  function rest(): void {
-    if (queue.length > 0) return;
-    wake?.timer.cancel();
-    wake = undefined;
-  }
-
-  let serving = false;
-  let again = false;
-  /** Who may take which job may be another matter now: each is chosen for, if only to be refused. */
-  let changed = false;
-  function serveQueue(): void {
-    // A refusal or grant may settle another permit inside: that must not walk the queue a second time underneath.
-    if (serving) {
-      again = true;
-      return;
-    }
-    serving = true;
-    try {
-      do {
-        again = false;
-        walkQueue();
-      } while (again);
-    } finally {
-      serving = false;
-      rest();
-    }
-  }
-
-  function walkQueue(): void {
-    const blocked = new Map<string, number>();
-    claimed = blocked;
-    /** Models whose jobs can't start: of a long queue for one of them only the first few are chosen for. */
-    const stuck = new Set<string>();
-    const mayPass = !changed;
-    changed = false;
-    for (let i = 0; i < queue.length && blocked.size < deps.fleet().backends.length;) {
-      const waiter = queue[i];
-      if (waiter === undefined) return;
-      const { job, affinity, exclude } = waiter.ask;
-      const model = job.servedModel ?? job.model ?? '';
-      // Where it is at home need not serve its model, and where it failed it may not go: it may have nobody to wait for.
-      const isOrdinary = affinity === undefined && exclude.length === 0;
-      if (mayPass && isOrdinary && stuck.has(model)) {
-        i += 1;
-        continue;
-      }
-      queue.splice(i, 1);
-      const result = attempt(waiter, blocked);
-      if (result === 'settled') continue;
-      queue.splice(i, 0, waiter);
-      for (const { backend } of result) count(blocked, backend.name);
-      if (mayPass && isOrdinary && isStuck(waiter.ask, blocked)) stuck.add(model);
-      i += 1;
-    }
+    if (inTurn) return true;
+    serving.claim(waiter);
+    lane.add(waiter);
+    if (lane === online) reclaims.forOnline(online);
+    return true;
   }
 
   return {
     ask(ask, answer) {
       if (ask.yields !== undefined) {
         yielding.ask(ask, answer);
-        return { leave() {} };
+        return left;
       }
-      const waiter: Waiter = { ask, answer, sinceMs: clock.nowMs(), timer: undefined };
-      const result = attempt(waiter, ask.again || queue.length === 0 ? none : claimed);
-      if (result === 'settled') return { leave() {} };
-      if (queue.length >= settings.maxQueuedJobs) {
-        answer(queueFull(settings.maxQueuedJobs));
-        return { leave() {} };
-      }
-      if (settings.queueTimeoutMs > 0) {
-        waiter.timer = clock.timer(settings.queueTimeoutMs, () => {
-          if (remove(queue, waiter)) answer(queueTimeout(settings.queueTimeoutMs));
-          serveQueue();
-        });
-      }
-      if (queue.length === 0) claimed = new Map();
-      for (const { backend } of result) count(claimed, backend.name);
-      if (ask.again) queue.unshift(waiter);
-      else queue.push(waiter);
+      const { job } = ask;
+      const lane = laneOf(job);
+      const waiter: Waiter = {
+        ask,
+        answer,
+        sinceMs: clock.nowMs(),
+        tokens: promptTokensOf(job),
+        tenant: lane.fairness.arrives(job, lane.jobs > 0),
+        timer: undefined,
+        wants: [],
+        holds: false,
+        line: undefined,
+        order: 0,
+        previous: undefined,
+        next: undefined,
+      };
+      if (!enqueue(waiter)) return left;
       return {
         leave() {
           waiter.timer?.cancel();
-          if (!remove(queue, waiter)) return;
-          serveQueue();
+          if (lane.remove(waiter)) serving.serve();
         },
       };
     },
     fleetChanged() {
-      followFleet();
-      changed = true;
-      serveQueue();
+      loads.followFleet();
+      serving.fleetChanged();
     },
-    load,
-    waiting: () => queue.length,
+    capsChanged() {
+      if (batch.jobs > 0) serving.serve();
+    },
+    load: loads.of,
+    waiting,
+    depths: () => [online.depth(clock.nowMs()), batch.depth(clock.nowMs())],
+    wanted() {
+      const jobs = new Map<string, number>();
+      for (const line of [online.again, ...online.lines]) {
+        for (let waiter = line.first; waiter !== undefined; waiter = waiter.next) {
+          const count = line.isOrdinary ? line.jobs : 1;
+          // One that holds waits for prompts to be computed, wherever there is room.
+          if (!waiter.holds)
+            for (const { backend } of waiter.wants) jobs.set(backend.name, (jobs.get(backend.name) ?? 0) + count);
+          // The others of such a line want what this one does.
+          if (line.isOrdinary) break;
+        }
+      }
+      return jobs;
+    },
+    running(backend) {
+      const held = loads.held(backend);
+      if (held === undefined) return { online: 0, batch: 0 };
+      return { online: held.load.jobs - held.batchJobs - held.otherJobs, batch: held.batchJobs };
+    },
+    reclaim: reclaims.take,
+    reclaimed(backend) {
+      const held = loads.held(backend);
+      return { jobs: held?.reclaimedJobs ?? 0, lostTokens: held?.lostTokens ?? 0 };
+    },
     close(refusal) {
-      for (const waiter of queue.splice(0)) {
+      for (const waiter of [...online.toArray(), ...batch.toArray()]) {
+        if (!laneOf(waiter.ask.job).remove(waiter)) continue;
         waiter.timer?.cancel();
         waiter.answer(refusal);
       }
-      rest();
+      serving.serve();
     },
   };
-}
-
-function count(claims: Map<string, number>, backend: string): void {
-  claims.set(backend, (claims.get(backend) ?? 0) + 1);
-}
-
-/** One permit's part in its backend's load: first among what is to be computed, then among what decodes; taken out once. */
-function shareIn(held: Load, sequences: number) {
-  let promptTokens = 0;
-  let uncachedTokens = 0;
-  /** Of these, what still counts as to be computed. */
-  let backlogTokens = 0;
-  let stage: 'none' | 'pending' | 'decoding' | 'ended' = 'none';
-  const leave = () => {
-    if (stage === 'pending') {
-      if (sequences > 0) held.pendingJobs -= 1;
-      held.pendingTokens -= backlogTokens;
-    } else if (stage === 'decoding') {
-      held.decoding -= sequences;
-      held.contextTokens -= promptTokens;
-    }
-  };
-  return {
-    begin(errand: Errand | undefined) {
-      ({ promptTokens, uncachedTokens } = errand ?? { promptTokens: 0, uncachedTokens: 0 });
-      stage = 'pending';
-      if (sequences > 0) held.pendingJobs += 1;
-      backlogTokens = uncachedTokens;
-      held.pendingTokens += backlogTokens;
-    },
-    /** @returns false when it was none of the backlog any more */
-    overdue(): boolean {
-      if (stage !== 'pending' || backlogTokens === 0) return false;
-      held.pendingTokens -= backlogTokens;
-      backlogTokens = 0;
-      return true;
-    },
-    /** @returns false when it decodes already */
-    decoding(): boolean {
-      if (stage !== 'pending' || sequences === 0) return false;
-      leave();
-      stage = 'decoding';
-      held.decoding += sequences;
-      held.contextTokens += promptTokens;
-      return true;
-    },
-    end() {
-      leave();
-      stage = 'ended';
-    },
-  };
-}
-
-/** A generating job takes a slot per choice; more than the backend has is its to refuse. */
-export function slotsOf(job: Job, backend: BackendView): number {
-  if (!job.generates) return 0;
-  return backend.slots === undefined ? job.choices : Math.min(job.choices, Math.max(1, backend.slots));
-}
-
-function hasRoom(backend: BackendView, held: LoadView, job: Job): boolean {
-  if (backend.slots === undefined) return true;
-  return held.slots + backend.ghostSlots + slotsOf(job, backend) <= Math.max(1, backend.slots);
-}
-
-function remove(queue: Waiter[], waiter: Waiter): boolean {
-  const at = queue.indexOf(waiter);
-  if (at < 0) return false;
-  queue.splice(at, 1);
-  return true;
 }

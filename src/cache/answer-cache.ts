@@ -29,6 +29,8 @@ export interface Asked {
   readonly job: Job;
   readonly body: RequestBody;
   readonly client: ClientPort;
+  /** What the client has left of its limits, for an earlier answer's head: raw names and values in turn. */
+  readonly limits?: readonly string[] | undefined;
 }
 
 export type Consulted =
@@ -59,7 +61,7 @@ export function createAnswerCache(settings: AnswerCacheSettings, deps: AnswerCac
   });
   const budget = createByteBudget(maxBytes);
 
-  function hit(answer: StoredAnswer, { client, head }: Asked): Consulted {
+  function hit(answer: StoredAnswer, { client, head, limits }: Asked): Consulted {
     return {
       kind: 'hit',
       bodyBytes: answer.body.length,
@@ -68,7 +70,7 @@ export function createAnswerCache(settings: AnswerCacheSettings, deps: AnswerCac
         counts.replayedBytes += answer.body.length;
         counts.prompt += answer.promptTokens ?? 0;
         counts.output += answer.outputTokens ?? 0;
-        replayAnswer(client, answer, { head, header, ageMs: clock.nowMs() - answer.storedMs });
+        replayAnswer(client, answer, { head, header, ageMs: clock.nowMs() - answer.storedMs, limits });
       },
     };
   }
@@ -84,6 +86,7 @@ export function createAnswerCache(settings: AnswerCacheSettings, deps: AnswerCac
         target: head.target,
         model: job.servedModel ?? job.model,
         header: (name) => everyValue(head, name),
+        tenant: job.tenant,
         tenantHeaders,
         body: body.chunks,
       });

@@ -12,20 +12,16 @@ export interface KeyParts {
   readonly model: string | undefined;
   /** Every value that it has: servers differ in which of two `Authorization` counts. */
   readonly header: (name: string) => string | undefined;
+  /** whose key warmlane itself has checked: it stands for the client's keys, which no backend sees */
+  readonly tenant?: string | undefined;
   /** tells tenants apart besides the usual credentials; lower case */
   readonly tenantHeaders: readonly string[];
   readonly body: readonly Buffer[];
 }
 
-/** Credentials, and names of accounts that providers know. Without any of them all clients are one tenant. */
-const credentials = [
-  'authorization',
-  'x-api-key',
-  'api-key',
-  'cookie',
-  'openai-organization',
-  'openai-project',
-] as const;
+const keys = ['authorization', 'x-api-key', 'api-key'] as const;
+/** Other credentials, and names of accounts that providers know. Without any of them all clients are one tenant. */
+const credentials = ['cookie', 'openai-organization', 'openai-project'] as const;
 
 /** Servers answer differently by these: form, version of the dialect, cross-origin headers. */
 const answerShaping = [
@@ -37,9 +33,10 @@ const answerShaping = [
   'anthropic-beta',
 ] as const;
 
-export function cacheKey({ method, target, model, header, tenantHeaders, body }: KeyParts): string {
+export function cacheKey({ method, target, model, header, tenant, tenantHeaders, body }: KeyParts): string {
   // In one text: each update of the hash costs about a microsecond.
-  let text = part('warmlane answer 1') + part(method) + part(target) + part(model);
+  let text = part('warmlane answer 2') + part(method) + part(target) + part(model) + part(tenant);
+  for (const name of keys) text += tenant === undefined ? part(header(name)) : part(undefined);
   for (const name of credentials) text += part(header(name));
   for (const name of answerShaping) text += part(header(name));
   for (const name of tenantHeaders) text += part(name) + part(header(name));

@@ -3,11 +3,19 @@ import type { ClientHead, ClientPort } from '../platform/client-port.ts';
 import { reasonPhrase } from '../platform/reason-phrase.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
-/** @param header in which the client is told of the cache */
+/**
+ * @param header in which the client is told of the cache
+ * @param limits what that client has left of its limits, raw names and values in turn
+ */
 export function replayAnswer(
   client: ClientPort,
   answer: StoredAnswer,
-  how: { readonly head: ClientHead; readonly header: string; readonly ageMs: number },
+  how: {
+    readonly head: ClientHead;
+    readonly header: string;
+    readonly ageMs: number;
+    readonly limits?: readonly string[] | undefined;
+  },
 ): void {
   const ageSeconds = Math.max(0, Math.floor(how.ageMs / 1000));
   const headers = [
@@ -20,6 +28,7 @@ export function replayAnswer(
     String(ageSeconds),
     how.header,
     `hit; age=${ageSeconds}`,
+    ...(how.limits ?? []),
   ];
   client.head(200, reasonPhrase(200), headers, { kind: 'length', bytes: answer.body.length });
   client.write(answer.body);

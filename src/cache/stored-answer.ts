@@ -21,8 +21,8 @@ const perRequest: ReadonlySet<string> = new Set([
   'content-length',
   'transfer-encoding',
 ]);
-/** Where that request went, and why. */
-const ownPrefix = 'x-warmlane-';
+/** Where that request went, and why; what its client had left of its limits. */
+const ownPrefixes = ['x-warmlane-', 'x-ratelimit-'] as const;
 
 /** Requests are told apart by these when their answers are keyed. */
 const keyedBy: ReadonlySet<string> = new Set(['accept', 'origin', 'authorization', 'x-api-key', 'content-type']);
@@ -37,7 +37,7 @@ export function keptHeaders(rawHeaders: readonly string[]): readonly string[] | 
     const value = rawHeaders[i + 1] ?? '';
     const key = name.toLowerCase();
     if (forbids(key, value)) return undefined;
-    if (!perRequest.has(key) && !key.startsWith(ownPrefix)) kept.push(name, value);
+    if (!perRequest.has(key) && !ownPrefixes.some((prefix) => key.startsWith(prefix))) kept.push(name, value);
   }
   return kept;
 }

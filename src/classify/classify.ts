@@ -3,7 +3,7 @@
  * What warmlane and a backend could understand differently is refused (a key twice, a closed route by another
  * spelling) or counts as unknown (a body that isn't one JSON object is forwarded as it is).
  */
-import type { Job } from '../domain/job.ts';
+import type { Job, PriorityPlace } from '../domain/job.ts';
 import type { Refusal } from '../domain/refusal.ts';
 import { isRefusal } from '../domain/refusal.ts';
 import { scanJson, type JsonScanResult } from '../platform/json-scan.ts';
@@ -18,6 +18,7 @@ import { readRepeatable } from './repeatable.ts';
 import { queryValue, splitTarget } from './request-path.ts';
 import { defaultSessionHeaders, readSessionHint } from './session-hint.ts';
 import type { ClassifySettings } from './settings.ts';
+import { readServiceTier } from './service-tier.ts';
 import { readStickyKey } from './sticky-key.ts';
 import { readUsageAsk } from './usage-ask.ts';
 import { keysRead } from './wanted-keys.ts';
@@ -74,7 +75,7 @@ export function classify(head: ClassifyHead, body: ClassifyBody, settings: Class
     choices: counts.choices,
     bodyBytes: body.bytes,
     readable: scan !== undefined,
-    lane: 'online',
+    lane: readServiceTier(scan),
     usage,
     measured: endpoint.measured,
     ...(slo === undefined || slo === '' ? {} : { slo }),
@@ -94,6 +95,7 @@ export function classify(head: ClassifyHead, body: ClassifyBody, settings: Class
   const repeatable = readRepeatable({ kind, generates, scan, choices, sticky: stickyKey !== undefined });
   if (repeatable !== undefined) job.repeatable = repeatable;
   if (generates && scan !== undefined) {
+    job.priorityPlace = priorityPlace(scan);
     const prefix = body.prompt?.chain(served, readAdapter(endpoint, scan));
     if (prefix !== undefined) job.prefix = prefix;
     const session = readSessionHint({
@@ -105,6 +107,13 @@ export function classify(head: ClassifyHead, body: ClassifyBody, settings: Class
     if (session !== undefined) job.session = session;
   }
   return job;
+}
+
+function priorityPlace({ fields, objectStart, empty }: JsonScanResult): PriorityPlace {
+  const own = fields.get('priority');
+  if (own !== undefined) return { kind: 'value', start: own.start, end: own.end };
+  const at = objectStart + 1;
+  return { kind: empty ? 'only' : 'first', start: at, end: at };
 }
 
 type Writable<T> = { -readonly [key in keyof T]: T[key] };

@@ -9,6 +9,8 @@ import { modelPlace } from './request-path.ts';
 export interface EditOptions {
   readonly engine: Engine;
   readonly usageMode: 'ask' | 'passive' | 'per_event';
+  /** The engine is told whom to take first by the body's `priority`. */
+  readonly priorityField?: boolean;
   /** alias → model name that the backend knows */
   readonly aliases: Readonly<Record<string, string>>;
 }
@@ -20,12 +22,34 @@ export interface EditPlan {
   readonly stripUsage: boolean;
 }
 
-export function planEdits(job: Job, { engine, usageMode, aliases }: EditOptions): EditPlan {
+export function planEdits(job: Job, { engine, usageMode, aliases, priorityField }: EditOptions): EditPlan {
   const usage =
     usageMode === 'passive' ? undefined : usageMode === 'ask' ? usageEdit(job, engine) : perEventEdit(job, engine);
   const alias = aliasEdit(job, aliases);
-  const edits = [usage, alias].filter((edit) => edit !== undefined).toSorted((a, b) => a.start - b.start);
+  const stream = isStreamedOn(job, engine) ? (job.mayStream?.edits ?? none) : none;
+  const priority = priorityField === true ? priorityEdit(job) : undefined;
+  const edits = [usage, alias, priority, ...stream]
+    .filter((edit) => edit !== undefined)
+    .toSorted((a, b) => a.start - b.start);
   return { edits, stripUsage: usageMode === 'ask' && usage !== undefined };
+}
+
+/** SGLang: higher is sooner. A client's own value is overruled. */
+const sglangPriority = { online: '10', batch: '0' } as const;
+
+function priorityEdit({ lane, priorityPlace }: Job): BodyEdit | undefined {
+  if (priorityPlace === undefined) return undefined;
+  const { kind, start, end } = priorityPlace;
+  const value = sglangPriority[lane];
+  const text = kind === 'value' ? value : kind === 'only' ? `"priority":${value}` : `"priority":${value},`;
+  return { start, end, text };
+}
+
+const none: readonly BodyEdit[] = [];
+
+/** The answer is asked for as a stream there, though the body doesn't. */
+export function isStreamedOn({ mayStream }: Pick<Job, 'mayStream'>, engine: Engine): boolean {
+  return mayStream !== undefined && mayStream.engines.includes(engine);
 }
 
 /** Only vLLM and SGLang report nothing unasked and do no harm when asked (decision 3). */

@@ -31,6 +31,8 @@ export const wantedKeys: ReadonlyMap<string, number> = new Map([
   ['parameters', objectBytes],
   ['temperature', numberBytes],
   ['store', flagBytes],
+  ['service_tier', numberBytes],
+  ['priority', placeOnly],
   ['prompt_cache_key', nameBytes],
   ['user', nameBytes],
   ['metadata', objectBytes],

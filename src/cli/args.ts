@@ -16,6 +16,7 @@ export const commands = {
 export const separateCommands = {
   report: 'Read request logs and print the whole account, or compare two. Has flags of its own.',
   replay: 'Play a trace against simulated engines; compare policies and fleets. Has flags of its own.',
+  batch: 'Have a file of requests answered; follow it, fetch its results. Has flags of its own.',
   doctor: 'Examine an endpoint from outside; with --cache, how its prompt cache behaves. Has flags of its own.',
 } as const;
 
@@ -64,6 +65,12 @@ export const flags = {
     says: 'debug, info, warn or error (info).',
   },
   'log-format': { type: 'string', value: 'FORMAT', variable: variables.logFormat, says: 'logfmt or json (logfmt).' },
+  'batch-dir': {
+    type: 'string',
+    value: 'FOLDER',
+    variable: variables.batchDir,
+    says: 'Serve the Files and Batch API; keep its files and batches here.',
+  },
   demo: { type: 'boolean', variable: variables.demo, says: 'Start simulated model servers and a little traffic.' },
   version: { type: 'boolean', says: 'Print the version.' },
   help: { type: 'boolean', short: 'h', says: 'Print this help.' },
@@ -130,12 +137,14 @@ function configFlags(texts: ReadonlyMap<FlagName, string>, backends: readonly st
   const adminListen = texts.get('admin-listen');
   const logLevel = texts.get('log-level');
   const logFormat = texts.get('log-format');
+  const batchDir = texts.get('batch-dir');
   return {
     ...(backends.length > 0 ? { backends } : {}),
     ...(listen === undefined ? {} : { listen }),
     ...(adminListen === undefined ? {} : { adminListen }),
     ...(logLevel === undefined ? {} : { logLevel }),
     ...(logFormat === undefined ? {} : { logFormat }),
+    ...(batchDir === undefined ? {} : { batchDir }),
     ...(demo ? { demo } : {}),
   };
 }

@@ -50,6 +50,7 @@ function summary({ config, file, demo }: Loaded): string {
     `  clients   ${http.tls === undefined ? 'http' : 'https'}://${address(http.listen)}`,
     `  admin     http://${address(http.admin)}`,
     ...backendLines(config, demo),
+    ...tenantLines(config),
     ...discoveryLines(config),
     ...noticesOf(config).map((notice) => `  note      ${notice}`),
   ];
@@ -70,12 +71,34 @@ export function hasDiscovery({ discovery }: Config): boolean {
   return discovery.dns.length > 0 || discovery.file !== undefined;
 }
 
+/** Who may ask and how much; of keys only how many there are. */
+function tenantLines({ access: { auth } }: Config): readonly string[] {
+  if (auth === undefined) return [];
+  const shown = auth.tenants.slice(0, mostTenants).map(({ name, models, limits }, index) => {
+    const keys = auth.keys.filter(({ tenant }) => tenant === name);
+    const facts = [
+      keys.length === 1 ? '1 key' : `${keys.length} keys`,
+      keys.every(({ lane }) => lane === 'batch') ? 'batch' : 'online',
+      models === undefined ? undefined : models.join(' '),
+      limits.concurrent === undefined ? undefined : `${limits.concurrent} at once`,
+      limits.requestsPerMinute === undefined ? undefined : `${limits.requestsPerMinute} requests a minute`,
+      limits.tokensPerMinute === undefined ? undefined : `${limits.tokensPerMinute} tokens a minute`,
+    ].filter((fact) => fact !== undefined);
+    return `  ${index === 0 ? 'tenants ' : '        '}  ${name}  (${facts.join(', ')})`;
+  });
+  const more = auth.tenants.length - shown.length;
+  return more > 0 ? [...shown, `            and ${more} more`] : shown;
+}
+
 function discoveryLines({ discovery: { dns, file } }: Config): readonly string[] {
   const names = dns.map(
     ({ name, port, scheme }) => `  by DNS    ${scheme}://${name}${port === undefined ? '' : `:${port}`}`,
   );
   return file === undefined ? names : [...names, `  by file   ${file.path}`];
 }
+
+/** A file of keys may have thousands. */
+const mostTenants = 50;
 
 /** Says that there is a key, never which. */
 function backendLine(backend: BackendSettings, width: number): string {

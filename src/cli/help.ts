@@ -10,6 +10,7 @@ const examples: readonly (readonly [string, string])[] = [
   ['warmlane check --config warmlane.yaml', 'is that file right?'],
   ['warmlane report --since 24h warmlane.log*', 'times, failures, tokens, cache hits, SLOs of the last day'],
   ['warmlane replay prompts.jsonl --backends 4,6', 'would two more servers help?'],
+  ['warmlane batch submit in.jsonl --wait', 'a whole file of requests, beside the users'],
   ['warmlane doctor http://127.0.0.1:8000', 'does it stream, stop when told to, cache? (--cache)'],
 ];
 

@@ -14,6 +14,10 @@ export interface Process {
   readonly input?: () => AsyncIterable<Uint8Array>;
   /** Results go to a terminal, not to a pipe or a file. */
   readonly terminal?: boolean;
+  /** Width of that terminal; undefined: not known. */
+  readonly columns?: () => number | undefined;
+  /** Like `out`, for results of any length: settles when the reader has taken them, or is gone. */
+  readonly outBytes?: (bytes: Uint8Array) => Promise<void>;
   /** Ends the process at once. */
   readonly exit: (code: number) => void;
 }

@@ -7,7 +7,7 @@ import { helpText } from './help.ts';
 import type { Process } from './process.ts';
 import { serve } from './serve.ts';
 
-/** @returns the exit code: 0 well, 1 failed, 2 wrong use */
+/** @returns the exit code: 0 well, 1 failed, 2 wrong use; `warmlane batch` has more */
 export async function runCli(process: Process): Promise<number> {
   if (process.argv[0] === 'report') {
     // Loaded only when it is asked for: serving needs none of it.
@@ -17,6 +17,10 @@ export async function runCli(process: Process): Promise<number> {
   if (process.argv[0] === 'replay') {
     const { runReplay } = await import('./replay/run-replay.ts');
     return runReplay(process.argv.slice(1), process);
+  }
+  if (process.argv[0] === 'batch') {
+    const { runBatch } = await import('./batch/run-batch.ts');
+    return runBatch(process.argv.slice(1), process);
   }
   if (process.argv[0] === 'doctor') return runDoctor(process);
   const args = parseArguments(process.argv);

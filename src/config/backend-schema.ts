@@ -56,6 +56,11 @@ export const backendTraits = {
       v.description('Shown on the admin pages: zone, rack, card …'),
     ),
   ),
+  priorityField: v.exactOptional(
+    field.flag(
+      'SGLang started with --enable-priority-scheduling: "priority" is put into request bodies, 10 online and 0 batch.',
+    ),
+  ),
   drain: v.exactOptional(field.flag('Takes no new work; what runs there ends well.')),
   apiKey: v.exactOptional(
     field.bearerKey('Sent as "Authorization: Bearer …" on probes, and on requests without credentials of their own.'),
@@ -88,7 +93,10 @@ export const backend = v.pipe(
 /** Never the text itself: it may hold a key. */
 function textInItsPlace(found: unknown): string | undefined {
   if (typeof found !== 'string') return undefined;
-  const key = /^(url|name|engine|models|maxInFlight|weight|labels|drain|apiKey|tls|hardware|cache):\S/.exec(found)?.[1];
+  const key =
+    /^(url|name|engine|models|maxInFlight|weight|labels|priorityField|drain|apiKey|tls|hardware|cache):\S/.exec(
+      found,
+    )?.[1];
   if (key !== undefined) return `a blank is missing after ${key}:`;
   return /^https?:\/\//i.test(found) ? 'write - url: http://…' : undefined;
 }

@@ -5,10 +5,14 @@ import { resolve } from 'node:path';
 
 import type { CeilingSettings } from '../account/ceiling/settings.ts';
 import { allProfiles } from '../account/slo/slo-settings.ts';
+import type { LaneSettings } from '../admit/lane-settings.ts';
 import { costDefaults, type RouteSettings } from '../route/settings.ts';
+import { accessSettings } from './access.ts';
 import { hostPort } from './address.ts';
+import { batchSettings } from './batch.ts';
 import type { Config } from './config.ts';
 import { backendSettings, discoverySettings } from './discovery.ts';
+import type { HashedKeys } from './key-files.ts';
 import type { ConfigFile } from './schema.ts';
 import { warmPrompts } from './warm-prompts.ts';
 
@@ -16,6 +20,7 @@ import { warmPrompts } from './warm-prompts.ts';
  * @param pems text of each PEM file by the path text of the key that names it
  * @param modelConfigs parsed content of each `config.json`, likewise
  * @param warmBodies text of each file with a request's body, likewise
+ * @param keys hashes by path text of the item under `auth.keys` that they come from
  * @param folder what relative paths are relative to
  */
 export function buildConfig(
@@ -24,8 +29,14 @@ export function buildConfig(
   {
     modelConfigs,
     warmBodies,
+    keys,
     folder,
-  }: { folder: string; modelConfigs: ReadonlyMap<string, unknown>; warmBodies: ReadonlyMap<string, string> },
+  }: {
+    folder: string;
+    modelConfigs: ReadonlyMap<string, unknown>;
+    warmBodies: ReadonlyMap<string, string>;
+    keys: HashedKeys['byItem'];
+  },
 ): Config {
   const { clients, deadlines, log, probes, queue, records, stream } = file;
   const { requestHeadMs, requestMs, drainMs, ...relayDeadlines } = deadlines;
@@ -47,12 +58,13 @@ export function buildConfig(
       maxRecords: records.maxRecords,
       maxRecordBytes: records.maxRecordBytes,
     },
+    access: accessSettings(file, keys),
     classify: {
       openRoutes: file.routes.open,
       modelAliases: withoutPrototype(file.models.aliases),
       sessionHeaders: file.routing.sessionHeaders.map((name) => name.toLowerCase()),
     },
-    admit: { maxQueuedJobs: queue.maxJobs, queueTimeoutMs: queue.timeoutMs },
+    admit: { maxQueuedJobs: queue.maxJobs, queueTimeoutMs: queue.timeoutMs, lanes: laneSettings(file) },
     fleet: {
       backends: file.backends.map((backend, index) =>
         backendSettings(backend, pems.get(`backends[${index}].tls.caFile`)),
@@ -80,6 +92,7 @@ export function buildConfig(
     ceiling: ceilingSettings(file, modelConfigs),
     warmUp: { ...file.warmUp, prompts: warmPrompts(file.warmUp, warmBodies) },
     answerCache: answerCacheSettings(file.answerCache),
+    batch: batchSettings(file, folder),
     export: { requestLog: log.requests },
     traces: file.telemetry.traces,
     metrics: file.telemetry.metrics,
@@ -87,6 +100,19 @@ export function buildConfig(
     log: { level: log.level, format: log.format },
     upstreamClient: file.upstreamClient,
   });
+}
+
+function laneSettings({ lanes }: ConfigFile): LaneSettings {
+  const { maxQueuedTokens, refuseBeyond, reclaim } = lanes;
+  const { maxJobs, timeoutMs, ...batch } = lanes.batch;
+  const { ttftBoundMs, tpotBoundMs, ...control } = lanes.control;
+  return {
+    maxQueuedTokens,
+    refuseBeyond,
+    batch: { ...batch, maxQueuedJobs: maxJobs, queueTimeoutMs: timeoutMs },
+    control: { ...control, ttftMs: ttftBoundMs, tpotMs: tpotBoundMs },
+    reclaim,
+  };
 }
 
 function ceilingSettings(file: ConfigFile, modelConfigs: ReadonlyMap<string, unknown>): CeilingSettings {

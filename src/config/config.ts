@@ -3,7 +3,9 @@
  * Types only. `load.ts` makes it, the composition root hands each part to its folder.
  */
 import type { SloSettings } from '../account/slo/slo-settings.ts';
+import type { AccessSettings } from '../access/settings.ts';
 import type { AdmitSettings } from '../admit/settings.ts';
+import type { BatchSettings } from '../batch/settings.ts';
 import type { AnswerCacheSettings } from '../cache/settings.ts';
 import type { CeilingSettings } from '../account/ceiling/settings.ts';
 import type { ClassifySettings } from '../classify/settings.ts';
@@ -21,6 +23,7 @@ import type { WarmUpSettings } from '../route/warm-up-settings.ts';
 
 export interface Config {
   readonly http: HttpSettings;
+  readonly access: AccessSettings;
   readonly classify: ClassifySettings;
   readonly admit: AdmitSettings;
   readonly fleet: FleetSettings;
@@ -32,6 +35,7 @@ export interface Config {
   readonly ceiling: CeilingSettings;
   readonly warmUp: WarmUpSettings;
   readonly answerCache: AnswerCacheSettings;
+  readonly batch: BatchSettings;
   readonly export: ExportSettings;
   readonly traces: TraceSettings;
   readonly metrics: MetricsSettings;

@@ -13,6 +13,8 @@ export interface ConfigFlags {
   readonly adminListen?: string;
   readonly logLevel?: string;
   readonly logFormat?: string;
+  /** Folder for files and batches; relative to where warmlane was started. */
+  readonly batchDir?: string;
   /** Start the demo even though model servers are there. */
   readonly demo?: boolean;
 }
@@ -24,12 +26,13 @@ export const variables = {
   adminListen: 'WARMLANE_ADMIN_LISTEN',
   logLevel: 'WARMLANE_LOG_LEVEL',
   logFormat: 'WARMLANE_LOG_FORMAT',
+  batchDir: 'WARMLANE_BATCH_DIR',
   demo: 'WARMLANE_DEMO',
 } as const;
 
 const known: ReadonlySet<string> = new Set(Object.values(variables));
-/** Read by `warmlane doctor`; says nothing to a server. */
-const doctorsKey = 'WARMLANE_DOCTOR_API_KEY';
+/** Read by `warmlane doctor` and `warmlane batch`; they say nothing to a server. */
+const clientVariables: ReadonlySet<string> = new Set(['WARMLANE_DOCTOR_API_KEY', 'WARMLANE_URL', 'WARMLANE_API_KEY']);
 
 export interface EnvironmentFlags {
   readonly flags: ConfigFlags;
@@ -40,7 +43,7 @@ export interface EnvironmentFlags {
 export function readEnvironment(env: Environment, named: ReadonlySet<string>): EnvironmentFlags {
   const problems: { path: string; message: string }[] = [];
   for (const name of Object.keys(env).toSorted()) {
-    if (!name.startsWith('WARMLANE_') || known.has(name) || name === doctorsKey) continue;
+    if (!name.startsWith('WARMLANE_') || known.has(name) || clientVariables.has(name)) continue;
     if (named.has(name) || isServiceLink(name, env[name])) continue;
     const near = nearest(name, known);
     const hint = near === undefined ? `known are ${[...known].join(', ')}` : `did you mean ${near}?`;
@@ -49,7 +52,7 @@ export function readEnvironment(env: Environment, named: ReadonlySet<string>): E
   const demo = flagOf(env[variables.demo]);
   if (demo === 'unclear') problems.push({ path: variables.demo, message: 'must be 1, true, 0 or false' });
   const backends = splitUrls(env[variables.backends] ?? '');
-  const { listen, adminListen, logLevel, logFormat } = variables;
+  const { listen, adminListen, logLevel, logFormat, batchDir } = variables;
   return {
     flags: {
       ...(backends.length > 0 ? { backends } : {}),
@@ -57,6 +60,7 @@ export function readEnvironment(env: Environment, named: ReadonlySet<string>): E
       ...given('adminListen', env[adminListen]),
       ...given('logLevel', env[logLevel]),
       ...given('logFormat', env[logFormat]),
+      ...given('batchDir', env[batchDir]),
       ...(typeof demo === 'boolean' ? { demo } : {}),
     },
     problems,

@@ -1,6 +1,8 @@
 /**
  * Lays what flags and environment say over the file's value, and remembers who said what. Pure.
  */
+import { resolve } from 'node:path';
+
 import { type ConfigFlags, variables } from './environment.ts';
 import { type KeyPath, pathText } from './problem.ts';
 
@@ -35,6 +37,9 @@ export function overlay(fileValue: unknown, flags: ConfigFlags, env: ConfigFlags
   );
   put('log', 'level', said('log.level', '--log-level', variables.logLevel, flags.logLevel, env.logLevel));
   put('log', 'format', said('log.format', '--log-format', variables.logFormat, flags.logFormat, env.logFormat));
+  const batchDir = said('batch.directory', '--batch-dir', variables.batchDir, flags.batchDir, env.batchDir);
+  // A file's own paths are relative to the file.
+  put('batch', 'directory', batchDir === undefined ? undefined : resolve(batchDir));
   return { value, origins };
 }
 

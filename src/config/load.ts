@@ -6,9 +6,11 @@ import { readFileSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import * as v from 'valibot';
 
+import { batchFolderProblems } from './batch.ts';
 import { buildConfig } from './build.ts';
 import type { Config } from './config.ts';
 import { type ConfigFlags, readEnvironment, variables } from './environment.ts';
+import { readKeys } from './key-files.ts';
 import { prepare } from './keys.ts';
 import { originOf, overlay } from './layers.ts';
 import { readPemFiles } from './pem.ts';
@@ -66,7 +68,14 @@ export function loadConfig(request: LoadRequest): LoadResult {
   const pem = readPemFiles(prepared.value, file === undefined ? '.' : dirname(resolve(file)));
   const shapeFiles = readShapeFiles(prepared.value, file === undefined ? '.' : dirname(resolve(file)));
   const warmFiles = readWarmFiles(prepared.value, file === undefined ? '.' : dirname(resolve(file)));
-  for (const { path, message } of [...pem.problems, ...shapeFiles.problems, ...warmFiles.problems])
+  const keys = readKeys(prepared.value, file === undefined ? '.' : dirname(resolve(file)));
+  for (const { path, message } of [...pem.problems, ...shapeFiles.problems, ...warmFiles.problems, ...keys.problems])
+    if (!unset.has(pathText(path))) place(path, message);
+
+  for (const { path, message } of batchFolderProblems(
+    prepared.value,
+    file === undefined ? '.' : dirname(resolve(file)),
+  ))
     if (!unset.has(pathText(path))) place(path, message);
 
   const contradiction = demoAndBackends(request.flags, environment.flags);
@@ -79,6 +88,7 @@ export function loadConfig(request: LoadRequest): LoadResult {
     config: buildConfig(checked.output, pem.texts, {
       modelConfigs: shapeFiles.values,
       warmBodies: warmFiles.bodies,
+      keys: keys.byItem,
       folder: file === undefined ? '.' : dirname(resolve(file)),
     }),
     demo,

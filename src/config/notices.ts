@@ -18,6 +18,16 @@ export function noticesOf(config: Config): readonly string[] {
       );
     }
   }
+  const { auth } = config.access;
+  const weak = new Set(auth?.keys.filter(({ isWeak }) => isWeak === true).map(({ tenant }) => tenant));
+  if (weak.size > 0) {
+    notices.push(`auth.keys: a key of ${[...weak].join(', ')} can be guessed; make one with: openssl rand -base64 32`);
+  }
+  if (auth !== undefined && config.http.tls === undefined && !isLoopback(config.http.listen.host)) {
+    notices.push(
+      `auth is on and listen (${config.http.listen.host}) speaks plain HTTP: keys pass readable, unless something in front of it speaks TLS`,
+    );
+  }
   for (const backend of config.fleet.backends) {
     if (backend.tls?.verify === false) {
       notices.push(`backend ${backend.name}: tls.verify is false, so anybody may answer in its place`);

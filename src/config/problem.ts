@@ -18,7 +18,7 @@ export interface ConfigProblem {
 }
 
 /** Keys whose values are never shown. */
-const secretKeys: ReadonlySet<string> = new Set(['apiKey']);
+const secretKeys: ReadonlySet<string> = new Set(['apiKey', 'key', 'sha256']);
 
 export function isSecret(path: KeyPath): boolean {
   return path.some((part) => typeof part === 'string' && secretKeys.has(part));

@@ -19,9 +19,12 @@ const live: readonly Part[] = [
   ['backends', (config) => config.fleet.backends],
   ['backends', (config) => [config.ceiling.hardware, config.route.caches]],
   ['discovery', (config) => config.discovery],
+  ['auth', (config) => config.access.auth],
+  ['lanes.rules', (config) => config.access.rules],
   ['models.aliases', (config) => config.classify.modelAliases],
   ['routes', (config) => [config.classify.openRoutes, config.relay.passConversationId]],
-  ['queue', (config) => config.admit],
+  ['queue', ({ admit }) => without(admit, ['lanes'])],
+  ['lanes', (config) => config.admit.lanes],
   ['deadlines', (config) => config.relay.deadlines],
   ['responseHeaders', (config) => config.relay.responseHeaders],
   ['stream, usage or retry', ({ relay }) => without(relay, ['deadlines', 'passConversationId', 'responseHeaders'])],
@@ -54,6 +57,7 @@ const restart: readonly Part[] = [
 /** Sections of the configuration that are told apart above. */
 const divided: ReadonlySet<string> = new Set([
   'http',
+  'access',
   'classify',
   'admit',
   'fleet',
@@ -76,6 +80,7 @@ export function changesBetween(before: Config, after: Config): ConfigChanges {
   return {
     inForce: Object.freeze({
       ...before,
+      access: after.access,
       classify: after.classify,
       admit: after.admit,
       fleet: Object.freeze({ ...before.fleet, backends: after.fleet.backends }),

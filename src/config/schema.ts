@@ -9,11 +9,14 @@ import { controlKeys } from '../classify/settings.ts';
 import type { LogFormat, LogLevel } from '../platform/log.ts';
 import { isOwnAddress } from './address.ts';
 import { answerCache } from './answer-cache-schema.ts';
+import { auth } from './auth-schema.ts';
 import { backends, modelName } from './backend-schema.ts';
+import { batch } from './batch-schema.ts';
 import { breaker, discovery } from './discovery-schema.ts';
 import * as field from './field.ts';
 import { shapes } from './hardware-schema.ts';
 import { issuePath } from './issue-path.ts';
+import { lanes } from './lanes-schema.ts';
 import { clients, deadlines, measure, queue, stream } from './limits-schema.ts';
 import { responseHeaders } from './response-headers-schema.ts';
 import { aliasesInPools, routing } from './routing-schema.ts';
@@ -61,6 +64,7 @@ export const configFileSchema = v.pipe(
         ),
         {},
       ),
+      auth: v.exactOptional(auth),
       backends: v.nullish(backends, []),
       discovery: v.nullish(discovery, {}),
       models: v.nullish(
@@ -118,6 +122,7 @@ export const configFileSchema = v.pipe(
       ),
       routing: v.nullish(routing, {}),
       queue: v.nullish(queue, {}),
+      lanes: v.nullish(lanes, {}),
       deadlines: v.nullish(deadlines, {}),
       stream: v.nullish(stream, {}),
       responseHeaders: v.nullish(responseHeaders, {}),
@@ -183,6 +188,7 @@ export const configFileSchema = v.pipe(
       slo: v.nullish(slo, {}),
       warmUp: v.nullish(warmUp, {}),
       answerCache: v.nullish(answerCache, {}),
+      batch: v.nullish(batch, {}),
       telemetry: v.nullish(telemetry, {}),
       log: v.nullish(
         field.section(

@@ -4,13 +4,16 @@
  */
 import { cacheMetrics } from './metrics/cache.ts';
 import { answerCacheMetrics } from './metrics/answer-cache.ts';
+import { batchMetrics } from './metrics/batches.ts';
 import { ceilingMetrics } from './metrics/ceiling.ts';
 import { engineMetrics } from './metrics/engines.ts';
 import { fleetMetrics } from './metrics/fleet.ts';
+import { laneMetrics } from './metrics/lanes.ts';
 import { labelSpecs, type LabelName, type MetricSpec } from './metrics/metric-spec.ts';
 import { processMetrics } from './metrics/process.ts';
 import { requestMetrics } from './metrics/requests.ts';
 import { sloMetrics } from './metrics/slo.ts';
+import { tenantMetrics } from './metrics/tenants.ts';
 import { traceMetrics } from './metrics/traces.ts';
 import { warmUpMetrics } from './metrics/warm-up.ts';
 
@@ -22,9 +25,12 @@ export const catalogue = {
   ...processMetrics,
   ...fleetMetrics,
   ...sloMetrics,
+  ...laneMetrics,
   ...traceMetrics,
   ...warmUpMetrics,
   ...answerCacheMetrics,
+  ...batchMetrics,
+  ...tenantMetrics,
 } as const satisfies Record<string, MetricSpec>;
 
 export type Catalogue = typeof catalogue;

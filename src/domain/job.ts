@@ -2,7 +2,7 @@
  * One classified request: what it asks for, without its bytes. Plain data, so that it may cross a process border
  * to the owner of fleet and queues. Holds no prompt text and no key.
  */
-import type { EndpointKind, Lane, StreamFormat } from './names.ts';
+import type { EndpointKind, Engine, Lane, StreamFormat } from './names.ts';
 import type { PrefixChain } from './prefix.ts';
 
 /** A change of the request body inside one byte span: `[start, end)` of the received body is replaced by `text`. */
@@ -10,6 +10,21 @@ export interface BodyEdit {
   readonly start: number;
   readonly end: number;
   readonly text: string;
+}
+
+/** How an answer that was not asked for as a stream can be had as one, where nothing is lost by it. */
+export interface StreamPlan {
+  /** On these alone. */
+  readonly engines: readonly Engine[];
+  /** In order of their places. */
+  readonly edits: readonly BodyEdit[];
+}
+
+/** `value`: of the client's own. `first`: there is none, and others follow. `only`: the body has no members. */
+export interface PriorityPlace {
+  readonly kind: 'value' | 'first' | 'only';
+  readonly start: number;
+  readonly end: number;
 }
 
 /** What the body said about streamed usage, with the spans that a splice needs. Offsets are bytes into the received body. */
@@ -50,6 +65,8 @@ export interface Job {
   readonly modelUnread?: true;
   /** True only for a literal JSON `true`; the answer's content type decides in the end (Ollama defaults to true). */
   readonly stream: boolean;
+  /** Of a line of a batch: whoever takes it gets it streamed, if it is one of these. */
+  readonly mayStream?: StreamPlan;
   /** Parallel choices asked for (`n`), 1 unless stated; engine slots taken = choices × prompts. */
   readonly choices: number;
   /** Upper bound on output tokens if the client gave one. */
@@ -59,9 +76,15 @@ export interface Job {
   /** False when the body was not readable as one JSON object: forwarded untouched, nothing is known of it. */
   readonly readable: boolean;
   readonly lane: Lane;
+  /** Whose it is, by the name in the config; absent: there is only one. */
+  readonly tenant?: string;
+  /** Share of what tenants of its lane get; absent: 1. */
+  readonly weight?: number;
   readonly usage: UsageAsk;
   /** Where a member may be put in front of the others: just behind the opening brace. Present on readable bodies that stream. */
   readonly firstMember?: { readonly at: number; readonly empty: boolean };
+  /** Where the body's `priority` stands, or may be put: just behind the opening brace. Of readable bodies that generate. */
+  readonly priorityPlace?: PriorityPlace;
   /** `previous_response_id`, a response id in the path, or a conversation id: must go where it began. */
   readonly stickyKey?: string;
   /** The answer is to be read for tokens and counts, so `Accept-Encoding` is withheld upstream. */

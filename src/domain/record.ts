@@ -191,6 +191,8 @@ export interface RequestRecord {
   /** path without query */
   readonly path: string;
   readonly lane: Lane;
+  /** whose it is, by the name in the config; absent where no key is asked for, or none was known */
+  readonly tenant?: string;
   readonly model?: string;
   /** model named by the answer */
   readonly responseModel?: string;
@@ -211,6 +213,8 @@ export interface RequestRecord {
   readonly status?: number;
   readonly spokenBy: 'warmlane' | 'backend';
   readonly attempts: number;
+  /** how often online work took its place while it ran; absent: never */
+  readonly reclaimed?: number;
   /** whether the answer streamed; where none came, whether that was asked for */
   readonly streamed: boolean;
   readonly format: StreamFormat;

@@ -5,6 +5,9 @@
 import type { Outcome } from './names.ts';
 
 export type RefusalCode =
+  | 'invalid_api_key'
+  | 'model_not_allowed'
+  | 'rate_limit_exceeded'
   | 'body_too_large'
   | 'bodies_memory_full'
   | 'duplicate_key'
@@ -13,6 +16,7 @@ export type RefusalCode =
   | 'route_closed'
   | 'queue_full'
   | 'queue_timeout'
+  | 'wait_too_long'
   | 'not_idle'
   | 'no_backend'
   | 'backend_unreachable'
@@ -46,6 +50,10 @@ export interface Refusal {
   readonly param?: string;
   /** Whole seconds for `Retry-After`. */
   readonly retryAfterSeconds?: number;
+  /** Of one that was refused because its wait was foreseen to be too long: that wait. */
+  readonly predictedWaitMs?: number;
+  /** More headers for its answer, raw names and values in turn. */
+  readonly headers?: readonly string[];
   /** Who is the cause: `warmlane` refuses by its own rule, `backend` failed or spoke. */
   readonly spokenBy: 'warmlane' | 'backend';
   /** The record's reason where it isn't the code. */

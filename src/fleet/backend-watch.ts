@@ -6,6 +6,7 @@ import type { EngineScrape } from '../domain/engine-reading.ts';
 import type { BackendView } from '../domain/fleet.ts';
 import type { Clock, Timer } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
+import { createAbortSense } from './abort-sense.ts';
 import { viewOf } from './backend-view.ts';
 import { createBreaker } from './breaker.ts';
 import { boundedAsk } from './detect.ts';
@@ -65,6 +66,10 @@ export interface BackendWatch {
   watchQuiet(): () => void;
   holdProbes(): () => void;
   ghost(slots: number): void;
+  /** We ended a request that it worked on; what is left of it should show in its own figures soon. */
+  aborted(slots: number): void;
+  /** Whether ending a request there frees its place; undefined: nobody knows. */
+  abortsWork(): boolean | undefined;
   /** How often its breaker has opened. */
   ejections(): number;
 }
@@ -81,6 +86,7 @@ export function createBackendWatch(first: BackendSettings, fleet: WatchSettings,
   const ghosts = createGhosts();
   const scraper = createEngineScraper(fleet);
   const restartSense = createRestartSense();
+  const abortSense = createAbortSense();
   const breaker = createBreaker(fleet.breaker ?? breakerDefaults, deps.random);
   const stopping = new AbortController();
   let drainedSinceMs = first.drain === true ? clock.nowMs() : undefined;
@@ -185,7 +191,16 @@ export function createBackendWatch(first: BackendSettings, fleet: WatchSettings,
     const found = await scraper.scrape(ask, { engine, nowMs: clock.nowMs(), held: () => holds > 0, ownSlots });
     if (found === undefined || stopping.signal.aborted) return;
     if (found.kind === 'read' && restartSense.read(found.reading, clock.nowMs())) restarted('metrics');
+    // A ghost is a place that is known to be taken.
+    if (found.kind === 'read' && ghosts.count() === 0 && abortSense.read(found.reading, ownSlots()))
+      tellAborts(abortSense.works(engine));
     deps.scraped(found);
+  }
+
+  function tellAborts(work: boolean | undefined): void {
+    const backend = settings.name;
+    if (work === false) log.warn('requests that are ended go on there: nothing is taken back from batch', { backend });
+    else log.info('requests that are ended free their places', { backend });
   }
 
   function restarted(by: string): void {
@@ -268,6 +283,7 @@ export function createBackendWatch(first: BackendSettings, fleet: WatchSettings,
     restartSense.gone();
     ghosts.clear();
     scraper.forget();
+    abortSense.forget();
     threadsFull = false;
     answersWithoutCached = 0;
     armGhosts();
@@ -361,6 +377,10 @@ export function createBackendWatch(first: BackendSettings, fleet: WatchSettings,
         holds += delta;
         if (holds === 0 || (holds === 1 && delta === 1)) arm();
       }),
+    aborted(slots) {
+      if (!stopping.signal.aborted) abortSense.aborted(slots, clock.nowMs());
+    },
+    abortsWork: () => abortSense.works(facts?.engine ?? settings.engine ?? 'openai'),
     ghost(slots) {
       if (facts?.engine !== 'llama-server' || stopping.signal.aborted) return;
       ghosts.add(slots, clock.nowMs(), facts.slotsReadable ? ghostMaxMs : unseenGhostMaxMs);

@@ -24,7 +24,10 @@ export interface FleetDeps {
 }
 
 /** One backend for as long as it is in the fleet: what it is told afterwards is ignored. */
-export type Member = Pick<BackendWatch, 'report' | 'tried' | 'noteAnswer' | 'watchQuiet' | 'holdProbes' | 'ghost'>;
+export type Member = Pick<
+  BackendWatch,
+  'report' | 'tried' | 'noteAnswer' | 'watchQuiet' | 'holdProbes' | 'ghost' | 'aborted'
+>;
 
 /** A backend that isn't (or no longer) in the fleet is ignored by every call that names one. */
 export interface Fleet {
@@ -60,6 +63,8 @@ export interface Fleet {
   holdProbes(backend: string): () => void;
   /** An aborted request may still hold `slots` there (R10). Counts on llama-server only: vLLM frees them in 0.25 s. */
   ghost(backend: string, slots: number): void;
+  /** Whether ending a request there frees its place; undefined: nobody knows. */
+  abortsWork(backend: string): boolean | undefined;
   /** How often each backend was ejected. */
   ejections(): Iterable<readonly [backend: string, count: number]>;
 }
@@ -162,6 +167,7 @@ export function createFleet(settings: FleetSettings, deps: FleetDeps): Fleet {
     watchQuiet: (backend) => watchOf(backend)?.watchQuiet() ?? nothing,
     holdProbes: (backend) => watchOf(backend)?.holdProbes() ?? nothing,
     ghost: (backend, slots) => watchOf(backend)?.ghost(slots),
+    abortsWork: (backend) => watchOf(backend)?.abortsWork(),
     *ejections() {
       for (const [name, { watch }] of watches) yield [name, watch.ejections()];
     },

@@ -51,6 +51,8 @@ const keepMs = 1000;
 /** Lists kept at once, each for one client's credentials. */
 const maxKept = 32;
 
+type Aliases = Readonly<Record<string, string>>;
+
 interface Kept {
   readonly list: Promise<string | undefined>;
   readonly snapshot: FleetSnapshot;
@@ -63,18 +65,24 @@ interface Kept {
 const credentialNames = ['authorization', 'x-api-key', 'api-key'] as const;
 
 /**
+ * @param only of the returned function: the names that its client may use; there is always a list then
  * @returns asks all backends that aren't down, with the credentials found by the given function; undefined when there is
  * nothing to merge, or no backend has any model to name
  */
 export function createMergedModels(
   deps: MergedModelsDeps,
-): (header: (name: string) => string | undefined) => Promise<string | undefined> {
+): (header: (name: string) => string | undefined, only?: ReadonlySet<string>) => Promise<string | undefined> {
   const kept = new Map<string, Kept>();
 
-  return async (header) => {
+  return async (header, only) => {
     const aliases = deps.aliases();
-    if (deps.sources().length < 2 && Object.keys(aliases).length === 0) return undefined;
-    const credentials = credentialsOf(header);
+    const isMerged = deps.sources().length > 1 || Object.keys(aliases).length > 0;
+    if (!isMerged && only === undefined) return undefined;
+    const list = await listFor(credentialsOf(header), aliases);
+    return only === undefined ? list : onlyThese(list, only, aliases);
+  };
+
+  async function listFor(credentials: Readonly<Record<string, string>>, aliases: Aliases): Promise<string | undefined> {
     const key = JSON.stringify(credentials);
     const snapshot = deps.snapshot();
     const nowMs = deps.nowMs();
@@ -92,7 +100,17 @@ export function createMergedModels(
     } finally {
       entry.endMs = deps.nowMs() + keepMs;
     }
-  };
+  }
+}
+
+/** The same list, cut to these names and to aliases of them; an empty one where nothing is known. */
+function onlyThese(list: string | undefined, only: ReadonlySet<string>, aliases: Aliases): string {
+  const objects = list === undefined ? [] : [...rawObjects(list)];
+  const allowed = objects.filter(([id]) => {
+    const model = Object.hasOwn(aliases, id) ? aliases[id] : undefined;
+    return only.has(id) || (model !== undefined && only.has(model));
+  });
+  return `{"object":"list","data":[${allowed.map(([, object]) => object).join(',')}]}`;
 }
 
 function credentialsOf(header: (name: string) => string | undefined): Record<string, string> {

@@ -24,6 +24,8 @@ export interface BackendSettings {
   readonly models?: readonly string[];
   /** Jobs in flight at most; llama-server: its slots unless given. */
   readonly maxInFlight?: number;
+  /** SGLang with priority scheduling: told by the body's `priority` whom to take first. */
+  readonly priorityField?: boolean;
   /** Sent as `Authorization: Bearer` on probes, and on requests that carry no credentials of their own. */
   readonly apiKey?: string;
   readonly tls?: BackendTls;

@@ -10,6 +10,7 @@ import { ClientResponse, type ClientResponseOptions } from './client-response.ts
 import { type CorsSettings, isPreflight, preflightHeaders, withOwnCors } from './cors.ts';
 import { isOwnPath } from './data-app.ts';
 import { meetExpectation } from './expectation.ts';
+import type { OwnServer } from './own-server.ts';
 
 export interface FrontDeps {
   readonly pipeline: Pipeline;
@@ -17,6 +18,8 @@ export interface FrontDeps {
   readonly makeId: () => string;
   readonly clientStallMs: number;
   readonly cors: CorsSettings;
+  /** Routes that warmlane answers itself, beside its health answers; absent: they are the backends'. */
+  readonly own?: OwnServer | undefined;
 }
 
 /** @returns takes a request: into the pipeline, or answers it as a preflight; false: its path is warmlane's own */
@@ -35,6 +38,10 @@ export function createFront(deps: FrontDeps): (incoming: IncomingMessage, outgoi
       return true;
     }
     if (isOwnPath(head)) return false;
+    if (deps.own?.takes(head) === true) {
+      deps.own.serve(head, incoming, outgoing);
+      return true;
+    }
     const client = new ClientResponse(incoming, outgoing, cors.origins.length > 0 ? dressed(head) : plain);
     deps.pipeline.serve(head, clientUpload(incoming, outgoing), client);
     return true;

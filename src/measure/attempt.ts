@@ -22,6 +22,14 @@ export interface AttemptContext {
   readonly onFirstToken: (atMs: number) => void;
 }
 
+/** How far an answer has come; ms of the monotonic clock. */
+export interface AnswerProgress {
+  firstTokenMs: number | undefined;
+  lastTokenMs: number | undefined;
+  /** of one choice */
+  tokens: number;
+}
+
 /** Moments that events bring. */
 export type EventMoments = Loose<
   Pick<Timeline, 'firstEvent' | 'role' | 'firstToken' | 'firstAnswer' | 'lastToken' | 'finish'>
@@ -83,6 +91,11 @@ export class Attempt {
     this.#stamps = new StampLog(settings.maxStamps);
   }
 
+  /** So far. */
+  get tokenEvents(): number {
+    return this.#tokenEvents;
+  }
+
   beginRead(atMs: number): void {
     this.#streamed = true;
     this.#readMs = atMs;
@@ -119,6 +132,16 @@ export class Attempt {
     if (read === undefined) return;
     this.#choicesAnswered = read.choices;
     this.#book(read.facts);
+  }
+
+  /** What came so far; token events of one choice, where the wire keeps no count. */
+  progress(into: AnswerProgress): void {
+    const { choicesAsked } = this.#context;
+    let told = 0;
+    for (const track of this.#tracks) told += track?.outputSoFar ?? 0;
+    into.firstTokenMs = this.#firstTokenMs;
+    into.lastTokenMs = this.#lastTokenMs;
+    into.tokens = Math.max(this.#tokenEvents, told) / choicesAsked;
   }
 
   /** @param maxOutputTokens what the request allowed, if it said */

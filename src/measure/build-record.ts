@@ -25,6 +25,8 @@ export interface Ending {
   readonly phase?: Phase;
   /** Attempts made, when the caller counts them; else those told to `attempt`. */
   readonly attempts?: number;
+  /** How often its place was taken for online work. */
+  readonly reclaimed?: number | undefined;
   /** An earlier answer was given again. */
   readonly replayed?: true;
   /** Notes that only the caller can make. */
@@ -134,6 +136,7 @@ type Writable<T> = { -readonly [key in keyof T]: T[key] };
 function addOptional(record: Writable<RequestRecord>, gathered: Gathered, ending: Ending): void {
   const { start, job, backend, engine, requestBytes, sums, routeReason, attemptLog } = gathered;
   if (job?.model !== undefined) record.model = job.model;
+  if (job?.tenant !== undefined) record.tenant = job.tenant;
   if (sums.responseModel !== undefined) record.responseModel = sums.responseModel;
   const { responseId, failedAttempts } = gathered;
   if (responseId !== undefined && responseId.length <= longestId) record.responseId = responseId;
@@ -144,6 +147,7 @@ function addOptional(record: Writable<RequestRecord>, gathered: Gathered, ending
   if (ending.reason !== undefined) record.reason = ending.reason;
   if (ending.outcome !== 'ok' && ending.phase !== undefined) record.phase = ending.phase;
   if (ending.status !== undefined) record.status = ending.status;
+  if (ending.reclaimed !== undefined && ending.reclaimed > 0) record.reclaimed = ending.reclaimed;
   if (requestBytes !== undefined) record.requestBytes = requestBytes;
   if (sums.stamps !== undefined) {
     record.stamps = sums.stamps;

@@ -10,7 +10,7 @@ import type { FailedAttempt, RequestRecord, Timeline, TimelineMark } from '../do
 import type { RouteNote } from '../domain/routing.ts';
 import type { StreamTap } from '../domain/tap.ts';
 import type { TraceHeaders, TraceIds } from '../domain/trace.ts';
-import { Attempt } from './attempt.ts';
+import { Attempt, type AnswerProgress } from './attempt.ts';
 import { type AttemptEnd, AttemptLog, type AttemptStart } from './attempt-log.ts';
 import { buildRecord, type Ending } from './build-record.ts';
 import { type HeadTimes, headTimesOf } from './figures.ts';
@@ -45,6 +45,15 @@ export interface ObserverStart {
   readonly trace?: TraceIds | undefined;
 }
 
+/** How far a request has come at the backend that has it now. */
+export interface RequestProgress extends AnswerProgress {
+  /** its last byte was received */
+  askedMs: number;
+  sentMs: number | undefined;
+  /** token events of one choice: the engine may have put several tokens into one */
+  events: number;
+}
+
 export interface Observer extends StreamTap {
   /** A moment (monotonic ms). The first one given counts, except of `lastToken` and `end`. */
   mark(name: TimelineMark, atMs: number): void;
@@ -71,10 +80,14 @@ export interface Observer extends StreamTap {
   ownTime(micros: number): void;
   /** Where the time went until now, as far as it is known when a head is passed on. */
   headTimes(): HeadTimes;
+  /** Fills in how far it has come. To be asked now and then, not for each token. */
+  progress(into: RequestProgress): void;
   /** The request is over. @returns its record, the same one however often it is asked */
   finish(ending: Ending): RequestRecord;
   /** Id that the answer gave itself. */
   readonly responseId: string | undefined;
+  /** Of the latest attempt, so far. */
+  readonly tokenEvents: number;
   /** What `failed` was told last. */
   readonly failure: unknown;
 }
@@ -131,6 +144,10 @@ class RequestObserver implements Observer {
 
   get responseId() {
     return this.#current?.responseId;
+  }
+
+  get tokenEvents() {
+    return this.#current?.tokenEvents ?? 0;
   }
 
   mark(name: TimelineMark, atMs: number): void {
@@ -225,6 +242,19 @@ class RequestObserver implements Observer {
       attemptMs: this.#attemptMs,
       firstAttemptMs: this.#firstAttemptMs,
     });
+  }
+
+  progress(into: RequestProgress): void {
+    const { received, receivedLast, sent, firstToken, lastToken } = this.#timeline;
+    into.askedMs = receivedLast ?? received;
+    into.sentMs = sent;
+    into.tokens = 0;
+    into.firstTokenMs = firstToken;
+    into.lastTokenMs = lastToken;
+    this.#current?.progress(into);
+    into.events = into.tokens;
+    const counted = this.#record?.tokens.output?.value;
+    if (counted !== undefined) into.tokens = counted / (this.#job?.choices ?? 1);
   }
 
   finish(ending: Ending): RequestRecord {

@@ -19,14 +19,17 @@ export function ownHead(asked: {
   /** path with query */
   readonly target: string;
   readonly receivedMs: number;
+  /** `User-Agent`, where it isn't warmlane's own question */
+  readonly agent?: string;
 }): ClientHead {
+  const { agent = 'warmlane', ...known } = asked;
   const headers: Readonly<Record<string, string>> = {
     'content-type': 'application/json',
     accept: 'application/json',
-    'user-agent': 'warmlane',
+    'user-agent': agent,
   };
   return {
-    ...asked,
+    ...known,
     method: 'POST',
     httpVersion: '1.1',
     rawHeaders: Object.entries(headers).flat(),

@@ -50,6 +50,8 @@ export interface RelayRequest {
   readonly strip: boolean;
   /** Where it goes and why, as its client is told. */
   readonly route: RouteTold;
+  /** What its client has left of its limits, raw names and values in turn; absent or empty: it has none. */
+  readonly limits?: readonly string[] | undefined;
   /** Another backend may be asked if this one fails before the client got anything. */
   readonly elsewhere: boolean;
 }
@@ -72,6 +74,9 @@ export type RelayEnd = RelayEndKind & {
   readonly aborted: boolean;
 };
 
+/** What may be tried with the same request. `reclaimed`: its place was wanted for another; it may come back there. */
+export type Again = 'same_fresh' | 'elsewhere' | 'elsewhere_once' | 'reclaimed' | 'no';
+
 export type RelayEndKind =
   /** The client has its answer, whole or cut. */
   | {
@@ -89,7 +94,7 @@ export type RelayEndKind =
       readonly kind: 'failed';
       readonly refusal: Refusal;
       readonly phase: Phase;
-      readonly again: 'same_fresh' | 'elsewhere' | 'elsewhere_once' | 'no';
+      readonly again: Again;
     }
   /** A bug of ours: the exchange is over, the client has got who knows what. */
   | { readonly kind: 'broken'; readonly error: unknown; readonly phase: Phase };

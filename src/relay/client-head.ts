@@ -17,7 +17,7 @@ export interface CommittedHead {
 
 export function committedHead(
   head: UpstreamHead,
-  { job, strip, head: asked, route }: Pick<RelayRequest, 'job' | 'strip' | 'head' | 'route'>,
+  { job, strip, head: asked, route, limits }: Pick<RelayRequest, 'job' | 'strip' | 'head' | 'route' | 'limits'>,
   how: { readonly settings: Pick<RelaySettings, 'responseHeaders'>; readonly times: TimesTold },
 ): CommittedHead {
   const medium = mediumOf(head);
@@ -25,7 +25,7 @@ export function committedHead(
   const stream = medium === 'sse' || medium === 'ndjson' || (job.stream && medium === 'untold' && head.status < 300);
   const headers = clientHeaders(head, stream, asked.requestId);
   return {
-    headers: withOwnHeaders(headers, how.settings.responseHeaders, { route, times: how.times }),
+    headers: withOwnHeaders(headers, how.settings.responseHeaders, { route, times: how.times, limits }),
     framing: framingFor(head, strip && stream),
   };
 }

@@ -29,6 +29,11 @@ export function judgeAnswer({ status, reader, format, toldError }: EndedAnswer):
   return { outcome: 'upstream_truncated', reason: 'no_finish' };
 }
 
+/** The end marker came, and no error did. */
+export function isSaid(reader: Pick<AnswerReader, 'flags'> | undefined): boolean {
+  return ((reader?.flags ?? 0) & (EventFlag.done | EventFlag.error)) === EventFlag.done;
+}
+
 /** llama-server notices a closed client only between events of a stream (R09, R10): until then it works on. */
 export function mayGoOn(end: RelayEnd, engine: Engine): boolean {
   if (!end.aborted || engine !== 'llama-server') return false;

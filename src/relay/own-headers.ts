@@ -1,6 +1,7 @@
 /**
  * What warmlane says of its own work in the head of an answer: where the request went and why, and where the time went so far
- * (`Server-Timing`, https://www.w3.org/TR/server-timing/). Pure; which of it is said is set by `responseHeaders`.
+ * (`Server-Timing`, https://www.w3.org/TR/server-timing/). Pure; which of it is said is set by `responseHeaders`. Beside it
+ * what its client has left of its limits.
  */
 import { lowerName } from '../platform/header-name.ts';
 import type { RelaySettings } from './settings.ts';
@@ -38,11 +39,17 @@ const routingNames: ReadonlySet<string> = new Set([
 export function withOwnHeaders(
   rawHeaders: readonly string[],
   { routing, serverTiming }: RelaySettings['responseHeaders'],
-  told: { readonly route: RouteTold | undefined; readonly times: TimesTold | undefined },
+  told: {
+    readonly route: RouteTold | undefined;
+    readonly times: TimesTold | undefined;
+    /** `x-ratelimit-*`, raw names and values in turn; they take the place of a backend's. */
+    readonly limits?: readonly string[] | undefined;
+  },
 ): string[] {
-  const { route, times } = told;
+  const { route, times, limits } = told;
   const isOurs = routing && route !== undefined;
-  const headers = isOurs ? withoutRouting(rawHeaders) : [...rawHeaders];
+  const isLimited = limits !== undefined && limits.length > 0;
+  const headers = isOurs || isLimited ? withoutOwn(rawHeaders, isOurs, isLimited) : [...rawHeaders];
   if (isOurs) {
     headers.push('X-Warmlane-Backend', route.backend, 'X-Warmlane-Reason', route.reason);
     const { predictedTokens } = route;
@@ -51,13 +58,18 @@ export function withOwnHeaders(
   }
   const timing = serverTiming && times !== undefined ? timingText(times) : '';
   if (timing !== '') headers.push('Server-Timing', timing);
+  if (isLimited) headers.push(...limits);
   return headers;
 }
 
-function withoutRouting(rawHeaders: readonly string[]): string[] {
+function withoutOwn(rawHeaders: readonly string[], routing: boolean, limits: boolean): string[] {
   const kept: string[] = [];
-  for (let i = 0; i + 1 < rawHeaders.length; i += 2)
-    if (!routingNames.has(lowerName(rawHeaders[i] ?? ''))) kept.push(rawHeaders[i] ?? '', rawHeaders[i + 1] ?? '');
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = lowerName(rawHeaders[i] ?? '');
+    if (routing && routingNames.has(name)) continue;
+    if (limits && name.startsWith('x-ratelimit-')) continue;
+    kept.push(rawHeaders[i] ?? '', rawHeaders[i + 1] ?? '');
+  }
   return kept;
 }
 

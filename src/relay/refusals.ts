@@ -154,3 +154,17 @@ export function internalRefusal(): Refusal {
     outcome: 'proxy_error',
   };
 }
+
+/** For the record of an attempt alone: the request is asked for again, and its client hears nothing of it. */
+export function reclaimedRefusal(): Refusal {
+  return {
+    refused: true,
+    code: 'backend_busy',
+    status: 503,
+    type: 'api_error',
+    message: 'Its place was needed for online work.',
+    spokenBy: 'warmlane',
+    outcome: 'rejected',
+    reason: 'reclaimed',
+  };
+}

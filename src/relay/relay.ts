@@ -10,15 +10,15 @@ import { EventFlag } from '../domain/tap.ts';
 import type { Place } from '../platform/bag.ts';
 import type { BodyRead, Exchange, UpstreamFault, UpstreamHandler, UpstreamHead } from '../platform/upstream/port.ts';
 import { createAnswerReader, type AnswerReader } from './answer-reader.ts';
-import type { RelayDeps, RelayEnd, RelayEndKind, RelayRequest } from './attempt.ts';
+import type { Again, RelayDeps, RelayEnd, RelayEndKind, RelayRequest } from './attempt.ts';
 import { bareHead, committedHead } from './client-head.ts';
 import { silenceExpired, totalExpired, type Waiting } from './deadlines.ts';
-import { errorEvent } from './error-shape.ts';
+import { errorEvent, heartbeat } from './error-shape.ts';
 import { guard, guarded } from './guarded.ts';
 import { answersBeforeErrors, HeadHold, type HoldReason, peekMs } from './head-hold.ts';
-import { againAt, judgeAnswer } from './judge.ts';
+import { againAt, isSaid, judgeAnswer } from './judge.ts';
 import { passRead } from './pass-read.ts';
-import { crashRefusal, faultRefusal, streamErrorRefusal, truncated } from './refusals.ts';
+import { crashRefusal, faultRefusal, reclaimedRefusal, streamErrorRefusal, truncated } from './refusals.ts';
 import { answerHeader, mediumOf } from './response-head.ts';
 import type { Ticked } from './ticker.ts';
 import { type UploadWatch, watchUpload } from './upload-watch.ts';
@@ -134,6 +134,13 @@ export class Relay implements UpstreamHandler, Ticked {
     this.#abort();
     if (this.#committed) this.#breakOff(refusal, refusal.reason ?? 'drain_deadline');
     else this.#fail(refusal, 'no');
+  }
+
+  /** Its place is wanted for online work: it leaves its backend, and its client hears nothing of it. Only before a head. */
+  takeBack(): void {
+    if (this.#over || this.#committed) return;
+    this.#abort();
+    this.#fail(reclaimedRefusal(), 'reclaimed');
   }
 
   connected(info: { readonly reused: boolean }): void {
@@ -427,22 +434,18 @@ export class Relay implements UpstreamHandler, Ticked {
     return { kind: 'answered', outcome, status: this.#head?.status ?? 0, phase: this.#phase, spokenBy, marks } as const;
   }
 
-  #fail(refusal: Refusal, again: 'same_fresh' | 'elsewhere' | 'elsewhere_once' | 'no'): void {
+  #fail(refusal: Refusal, again: Again): void {
     this.#finish({ kind: 'failed', refusal, again, phase: this.#phase });
   }
 
   #clientGone(reason: string): void {
     if (this.#over) return;
     this.#abort();
-    if (reason === 'client_left' && this.#saidAll()) return this.#finish(this.#answered('ok', 'backend'));
+    // The end marker was passed on and taken: many clients close their connection at it (C077).
+    const tookAll = this.#committed && !this.#paused && isSaid(this.#reader);
+    if (reason === 'client_left' && tookAll) return this.#finish(this.#answered('ok', 'backend'));
     const status = this.#committed && this.#head !== undefined ? { status: this.#head.status } : {};
     this.#finish({ kind: 'client_gone', phase: this.#phase, reason, ...status });
-  }
-
-  /** The end marker was passed on and taken: many clients close their connection at it (C077). */
-  #saidAll(): boolean {
-    const flags = this.#reader?.flags ?? 0;
-    return this.#committed && !this.#paused && (flags & (EventFlag.done | EventFlag.error)) === EventFlag.done;
   }
 
   readonly #broke = (error: unknown): void => {
@@ -452,8 +455,7 @@ export class Relay implements UpstreamHandler, Ticked {
   };
 
   #abort(): void {
-    const saidAll = ((this.#reader?.flags ?? 0) & (EventFlag.done | EventFlag.error)) !== 0;
-    this.#aborted = !saidAll;
+    this.#aborted = ((this.#reader?.flags ?? 0) & (EventFlag.done | EventFlag.error)) === 0;
     this.#exchange?.abort();
   }
 
@@ -472,6 +474,3 @@ export class Relay implements UpstreamHandler, Ticked {
     this.#unwatch = undefined;
   }
 }
-
-/** One comment line, one newline: an older client takes a blank line after an id for an event (C008). */
-const heartbeat = Buffer.from(': warmlane\n');

@@ -2,7 +2,7 @@
  * Headers towards the backend: end-to-end ones as they came, hop-by-hop ones dropped (RFC 9110, 7.6.1),
  * the proxy's own added (`Via`, `Forwarded`, `X-Forwarded-*`, request id). Framing and Host belong to the upstream client.
  */
-import type { Engine } from '../domain/names.ts';
+import type { Engine, Lane } from '../domain/names.ts';
 import type { TraceHeaders } from '../domain/trace.ts';
 import type { ClientHead } from '../platform/client-port.ts';
 import { lowerName } from '../platform/header-name.ts';
@@ -13,8 +13,12 @@ export interface RequestHeadOptions {
   /** The answer must be readable, so no encoding is offered to the backend. */
   readonly measured: boolean;
   readonly passConversationId: boolean;
-  /** Backend's key, used when the client sent no credentials. */
+  /** Backend's key, used when the client sent no credentials, or none that are for the backend. */
   readonly apiKey?: string | undefined;
+  /** Headers of the client's that stay here, lower case: its key is warmlane's. */
+  readonly dropped?: ReadonlySet<string> | undefined;
+  /** Engines are told whom to take first, and what the client says of that stays here. Absent: it passes as it came. */
+  readonly lane?: Lane | undefined;
   /** In place of the client's own; without it those pass as they came. */
   readonly trace?: TraceHeaders | undefined;
 }
@@ -44,6 +48,13 @@ const replaced = new Set([
   'x-request-id',
 ]);
 
+/**
+ * Overrules the body's field, so that nothing is spliced; a number, lower is sooner. Heeded under `--scheduling-policy priority`
+ * alone. A client's own is taken out on its way to any engine: what is not known for vLLM may be one all the same.
+ */
+const priorityHeader = 'x-vllm-priority';
+const vllmPriority: Readonly<Record<Lane, string>> = { online: '0', batch: '10' };
+
 const noNames: ReadonlySet<string> = new Set();
 
 /** Names that a `Connection` header declares to be hop-by-hop and that aren't so by themselves, lower case. */
@@ -67,11 +78,14 @@ export function isHopByHop(name: string): boolean {
 /** @returns raw names and values in turn, ready for `UpstreamRequest.headers` */
 export function upstreamHeaders(head: ClientHead, options: RequestHeadOptions): string[] {
   const nominated = connectionNames(head.rawHeaders);
+  const { dropped } = options;
   const headers: string[] = [];
   for (let i = 0; i + 1 < head.rawHeaders.length; i += 2) {
     const name = head.rawHeaders[i] ?? '';
     const key = lowerName(name);
     if (hopByHop.has(key) || replaced.has(key) || nominated.has(key)) continue;
+    if (dropped !== undefined && dropped.has(key)) continue;
+    if (key === priorityHeader && options.lane !== undefined) continue;
     if (key === 'accept-encoding' && options.measured) continue;
     if (key === 'x-conversation-id' && options.engine === 'llama-server' && !options.passConversationId) continue;
     if (options.trace !== undefined && isTraceHeader(key)) continue;
@@ -79,8 +93,11 @@ export function upstreamHeaders(head: ClientHead, options: RequestHeadOptions): 
   }
   if (options.trace !== undefined) addTrace(headers, options.trace);
   headers.push('X-Request-Id', head.requestId);
+  if (options.lane !== undefined && options.engine === 'vllm' && head.method === 'POST')
+    headers.push('X-Vllm-Priority', vllmPriority[options.lane]);
   addForwarding(headers, head);
-  const keyless = head.header('authorization') === undefined && head.header('x-api-key') === undefined;
+  const keyless =
+    dropped !== undefined || (head.header('authorization') === undefined && head.header('x-api-key') === undefined);
   if (options.apiKey !== undefined && keyless) headers.push('Authorization', `Bearer ${options.apiKey}`);
   return headers;
 }

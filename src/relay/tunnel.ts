@@ -28,6 +28,20 @@ interface TunnelPermit {
   settle(): void;
 }
 
+/** Who asks, and what that one may. */
+export interface TunnelEntry {
+  /** Request headers that stay here, lower case. */
+  readonly dropped?: ReadonlySet<string> | undefined;
+  /** Puts lane and tenant on the job, which nobody else has yet. */
+  place(job: Job): TunnelStay | Refusal;
+}
+
+export interface TunnelStay {
+  /** For the head of warmlane's own answer, raw names and values in turn. */
+  readonly headers: readonly string[];
+  ended(tokens: object): void;
+}
+
 /** How one tunnel ended, in the record's words. */
 interface Ending {
   readonly outcome: Outcome;
@@ -67,6 +81,8 @@ export interface TunnelSettings {
 
 export interface TunnelDeps {
   readonly clock: Clock;
+  /** Asked before anything is known of the request but its head; absent: everybody may do all. */
+  readonly enter?: ((head: ClientHead) => TunnelEntry | Refusal) | undefined;
   readonly classify: (head: ClientHead) => Job | Refusal;
   /** Path with query as a backend gets it. */
   readonly targetOf: (job: Job) => string;
@@ -116,6 +132,8 @@ interface Tunnel {
   readonly settings: TunnelSettings;
   phase: Phase;
   job: Job | undefined;
+  entry: TunnelEntry | undefined;
+  stay: TunnelStay | undefined;
   /** Whose place it holds; the last one that was tried. */
   backend: string | undefined;
   attempts: number;
@@ -143,6 +161,8 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
       settings: deps.settings(),
       phase: 'receiving',
       job: undefined,
+      entry: undefined,
+      stay: undefined,
       backend: undefined,
       attempts: 0,
       status: undefined,
@@ -151,6 +171,7 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
       finish(ending) {
         if (tunnel.over) return;
         tunnel.over = true;
+        tunnel.stay?.ended({});
         const atMs = deps.clock.nowMs();
         const { status, phase } = tunnel;
         const { outcome, reason } = ending;
@@ -211,6 +232,7 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
       engine: backend.engine,
       measured: false,
       passConversationId: tunnel.settings.passConversationId,
+      dropped: tunnel.entry?.dropped,
       trace,
       ...(apiKey === undefined ? {} : { apiKey }),
     });
@@ -274,10 +296,16 @@ export function createTunnels(deps: TunnelDeps): Tunnels {
       const closing = deps.closing();
       if (closing !== undefined) return refuse(tunnel, closing);
       if (full) return refuse(tunnel, tooManyTunnels());
+      const entry = deps.enter?.(head);
+      if (entry !== undefined && isRefusal(entry)) return refuse(tunnel, entry);
+      tunnel.entry = entry;
       const job = deps.classify(head);
       if (isRefusal(job)) return refuse(tunnel, job);
       tunnel.job = job;
+      const stay = entry?.place(job);
       tunnel.observer.classified(job);
+      if (stay !== undefined && isRefusal(stay)) return refuse(tunnel, stay);
+      tunnel.stay = stay;
       admit(tunnel, job, { exclude: [] });
     },
     running() {
@@ -380,7 +408,7 @@ function refuse(tunnel: Tunnel, refusal: Refusal): void {
   const body = errorBody(refusal, 'unknown');
   tunnel.observer.responseBytes(Buffer.byteLength(body));
   tunnel.finish({ outcome, status, reason: code, spokenBy });
-  const headers = errorHeaders(refusal, head.requestId);
+  const headers = [...errorHeaders(refusal, head.requestId), ...(tunnel.stay?.headers ?? [])];
   let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Refused'}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`;
   for (let i = 0; i + 1 < headers.length; i += 2) {
     if (headers[i] !== 'Connection') text += `${headers[i]}: ${headers[i + 1]}\r\n`;

@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { abortSuite, abortsInLog, untilAborts } from './abort-suite.ts';
 import { aiperfSuite } from './aiperf-suite.ts';
+import { batchSuite } from './batch-suite.ts';
 import { startBench, untilIdle, type Bench } from './bench.ts';
 import { until } from './child-process.ts';
 import { clientSuite } from './client-suite.ts';
@@ -11,6 +12,7 @@ import { freshPrompt, newRequestId, streamedChat, withId } from './dialects.ts';
 import { modelName } from './engine.ts';
 import { findingsSuite } from './findings-suite.ts';
 import { installed } from './installed.ts';
+import { vllmLanesSuite } from './lanes-vllm-suite.ts';
 import { startLlamaServer } from './llama-server.ts';
 import { vllmMeasurementSuite } from './measurement-suite.ts';
 import { ask } from './raw-client.ts';
@@ -51,6 +53,8 @@ describe.runIf(installed('vllm'))('vLLM', () => {
   vllmMeasurementSuite(bench);
   aiperfSuite('vllm', bench);
   vllmRoutingSuite(bench, 32);
+  batchSuite('vllm', bench);
+  vllmLanesSuite('fcfs', bench);
 
   describe('streams', () => {
     it('R14 half a character is a token all the same', async () => {

@@ -14,6 +14,8 @@ export type ConfigChange = Part<Config>;
 
 export interface Proxy {
   readonly app: App;
+  /** What it began with. */
+  readonly config: Config;
   /** `http://127.0.0.1:port` of the data listener. */
   readonly url: string;
   readonly port: number;
@@ -53,6 +55,7 @@ export async function startProxy(
   };
   return {
     app,
+    config,
     url: `http://127.0.0.1:${app.data.port}`,
     port: app.data.port,
     adminUrl,
@@ -68,7 +71,7 @@ export async function startProxy(
     },
     async close() {
       app.kill();
-      await Promise.all([app.data.close(), app.admin.close()]);
+      await Promise.all([app.data.close(), app.admin.close(), app.batches?.close()]);
     },
   };
 }

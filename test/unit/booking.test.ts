@@ -9,7 +9,7 @@ import { createFakeClock } from '../support/fake-clock.ts';
 import { sampleJob } from '../support/sample.ts';
 import { sampleRecord } from '../support/sample-record.ts';
 
-function booked(record: RequestRecord) {
+function booked(record: RequestRecord, stay?: BookedPassage['stay']) {
   const told: AnswerShape[] = [];
   const book = createBooking({
     clock: createFakeClock(),
@@ -20,6 +20,7 @@ function booked(record: RequestRecord) {
   });
   const passage: Partial<BookedPassage> = {
     job: sampleJob(),
+    stay,
     // Of both only what booking asks for.
     observer: {
       finish: () => record,
@@ -44,5 +45,27 @@ describe('the end of a request', () => {
 
   it('tells nothing of an answer that failed', () => {
     expect(booked(sampleRecord({ backend: 'a', outcome: 'upstream_error', tokens: { prompt } }))).toEqual([]);
+  });
+
+  it.each<[string, Partial<RequestRecord>, object]>([
+    [
+      'counts, those that the engine gave',
+      { backend: 'a', tokens: { prompt, output: { value: 7, source: 'usage' } } },
+      { prompt: 100, output: 7 },
+    ],
+    ['whole but uncounted, nothing', { backend: 'a', tokens: {}, streamed: false }, {}],
+    ['left by its client, what came', { backend: 'a', outcome: 'client_abort', tokens: {}, events: 3 }, { output: 3 }],
+    [
+      'failed at the backend, what came',
+      { backend: 'a', outcome: 'upstream_error', tokens: {} },
+      { prompt: 0, output: 0 },
+    ],
+    ['refused before any backend, none', { outcome: 'rejected', tokens: {} }, { prompt: 0, output: 0 }],
+    ['given again from the cache, none', { backend: 'a', warmth: 'replayed', tokens: {} }, { prompt: 0, output: 0 }],
+  ])('settles what its tenant is charged: of one that is %s', (_, over, tokens) => {
+    const told: object[] = [];
+    const { backend: _none, ...bare } = sampleRecord({ streamed: true, events: 0 });
+    booked({ ...bare, ...over }, { ended: (counts) => void told.push(counts) });
+    expect(told).toEqual([tokens]);
   });
 });

@@ -15,7 +15,10 @@ export interface Match {
 
 const nothing: Match = {};
 
-export type SloMatcher = (record: RequestRecord, job: Job | undefined) => Match;
+/** What of a request says which profile is meant; all of it but the model of the answer is known before it is sent. */
+export type Matched = Pick<RequestRecord, 'path' | 'endpoint' | 'model' | 'responseModel'>;
+
+export type SloMatcher = (record: Matched, job: Job | undefined) => Match;
 
 /** @param aliases model names that stand for others */
 export function createSloMatcher(settings: SloSettings, aliases: Readonly<Record<string, string>>): SloMatcher {
@@ -24,7 +27,7 @@ export function createSloMatcher(settings: SloSettings, aliases: Readonly<Record
   const models = named(settings.models, profiles);
   const fallback = settings.fallback === undefined ? undefined : profiles.get(settings.fallback);
 
-  function byModel(record: RequestRecord): SloProfile | undefined {
+  function byModel(record: Matched): SloProfile | undefined {
     const { model, responseModel } = record;
     const asked = model === undefined ? undefined : models.get(model);
     if (asked !== undefined) return asked;
@@ -32,7 +35,7 @@ export function createSloMatcher(settings: SloSettings, aliases: Readonly<Record
     return meant === undefined ? undefined : models.get(meant);
   }
 
-  function configured(record: RequestRecord, generates: boolean): SloProfile | undefined {
+  function configured(record: Matched, generates: boolean): SloProfile | undefined {
     const byRoute = routes.get(record.path) ?? routes.get(record.endpoint);
     if (byRoute !== undefined) return byRoute;
     return generates ? (byModel(record) ?? fallback) : undefined;

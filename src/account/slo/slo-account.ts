@@ -11,7 +11,7 @@ import { type SloQuery, sloPage } from './goodput-view.ts';
 import { judge } from './judge.ts';
 import { createSloMatcher } from './match.ts';
 import { type Count, countSlo } from './slo-counts.ts';
-import type { SloSettings } from './slo-settings.ts';
+import type { SloProfile, SloSettings } from './slo-settings.ts';
 
 export interface SloAccount {
   /** What can be said of a record; before anybody else counts it. Once per record: a repetition is found against all before. */
@@ -19,8 +19,16 @@ export interface SloAccount {
   /** Takes an assessed record into the windows and the counters. */
   add(record: RequestRecord, nowMs: number): void;
   page(asked: SloQuery, nowMs: number): object;
+  /** What a job's profile allows, before it is sent. @param promptTokens those to be computed */
+  boundsOf(job: Job, promptTokens: number): JobBounds;
   /** Targets as shares, for those profiles that configuration or a request has used. */
   targets(): Iterable<{ readonly profile: string; readonly share: number }>;
+}
+
+/** ms; absent: its profile doesn't say, or it has none. */
+export interface JobBounds {
+  readonly ttftMs?: number;
+  readonly tpotMs?: number;
 }
 
 export interface SloAccountDeps {
@@ -81,9 +89,28 @@ export function createSloAccount(settings: SloSettings, deps: SloAccountDeps): S
         asked,
         nowMs,
       ),
+    boundsOf(job, promptTokens) {
+      const { endpoint, model, target } = job;
+      const path = target.split('?', 1)[0] ?? target;
+      const { profile } = match(model === undefined ? { endpoint, path } : { endpoint, path, model }, job);
+      return profile === undefined ? noBounds : jobBounds(profile, promptTokens / 1000);
+    },
     *targets() {
       for (const { name, percent } of settings.profiles)
         if (used.has(name)) yield { profile: name, share: percent / 100 };
     },
   };
+}
+
+const noBounds: JobBounds = {};
+
+/** Of a profile that bounds gaps alone, those stand for the pace; of one that bounds the first word of an answer, that. */
+function jobBounds(profile: SloProfile, kilotokens: number): JobBounds {
+  const { ttftMs = profile.ttfaMs, tpotMs = profile.itlMs } = profile;
+  const ttftAddition = (profile.ttftMs === undefined ? profile.ttfaPerKilotokenMs : profile.ttftPerKilotokenMs) ?? 0;
+  const tpotAddition = (profile.tpotMs === undefined ? profile.itlPerKilotokenMs : profile.tpotPerKilotokenMs) ?? 0;
+  const bounds: { -readonly [key in keyof JobBounds]: JobBounds[key] } = {};
+  if (ttftMs !== undefined) bounds.ttftMs = ttftMs + ttftAddition * kilotokens;
+  if (tpotMs !== undefined) bounds.tpotMs = tpotMs + tpotAddition * kilotokens;
+  return bounds;
 }

@@ -32,6 +32,7 @@ export const labelSpecs = {
   engine: { attribute: 'gen_ai.provider.name', closed, about: 'software behind the backend' },
   endpoint: { attribute: 'warmlane.endpoint', closed, about: 'what the route is for: chat, completions, …' },
   lane: { attribute: 'warmlane.lane', closed, about: 'online or batch' },
+  tenant: { attribute: 'warmlane.tenant', closed: open, about: 'whose key, by the name in the config' },
   outcome: { attribute: 'warmlane.outcome', closed, about: 'how it ended: ok, client_abort, timeout, …' },
   reason: {
     attribute: 'warmlane.reason',
@@ -57,7 +58,11 @@ export const labelSpecs = {
   sink: { attribute: 'warmlane.sink', closed, about: 'who lost it' },
   cpu: { attribute: 'cpu.mode', closed, about: 'user or system' },
   health: { attribute: 'warmlane.backend.health', closed, about: "the backend's state: up, loading, down, …" },
-  result: { attribute: 'warmlane.result', closed, about: 'ok or failed' },
+  result: {
+    attribute: 'warmlane.result',
+    closed,
+    about: 'ok or failed; of lines of batches completed, failed, expired or cancelled',
+  },
   source: { attribute: 'warmlane.source', closed, about: 'where a backend was named: config, file, dns or api' },
   limit: { attribute: 'warmlane.limit', closed, about: 'which bound was met' },
   finding: { attribute: 'warmlane.finding', closed, about: 'what was found: prefill_stall, kv_exhaustion, …' },
@@ -79,6 +84,11 @@ export const labelSpecs = {
     attribute: 'warmlane.warm_up.ending',
     closed,
     about: 'how a warm-up ended: done, failed, aborted or given_up',
+  },
+  signal: {
+    attribute: 'warmlane.batch.signal',
+    closed,
+    about: 'what presses: tpot, itl, ttft, kv, waiting or preemptions',
   },
   useless: { attribute: 'warmlane.useless', closed, about: 'tool_arguments, response_format or cut_by_length' },
 } as const satisfies Record<string, LabelSpec>;

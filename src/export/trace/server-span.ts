@@ -86,6 +86,7 @@ function putOwn(attributes: Writable, record: RequestRecord): void {
   attributes['warmlane.request_id'] = record.requestId;
   attributes['warmlane.endpoint'] = record.endpoint;
   attributes['warmlane.lane'] = record.lane;
+  put(attributes, 'warmlane.tenant', record.tenant);
   attributes['warmlane.outcome'] = record.outcome;
   attributes['warmlane.spoken_by'] = record.spokenBy;
   attributes['warmlane.attempts'] = record.attempts;

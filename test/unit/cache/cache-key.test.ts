@@ -23,6 +23,15 @@ function keyOf(
 describe('the key of an answer', () => {
   const plain = keyOf({});
 
+  it('is one for all keys of a tenant that warmlane knows, and another for each tenant', () => {
+    const of = (tenant: string | undefined, key: string) =>
+      keyOf({ tenant, headers: { authorization: `Bearer ${key}` } });
+    expect(of('a', 'k1')).toBe(of('a', 'k2'));
+    expect(new Set([of('a', 'k1'), of('b', 'k1'), of(undefined, 'k1'), of(undefined, 'k2'), of('', 'k1')]).size).toBe(
+      5,
+    );
+  });
+
   it('is the same for the same bytes, however they came in pieces', () => {
     fc.assert(
       fc.property(fc.nat(body.length), (cut) => {

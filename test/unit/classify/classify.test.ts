@@ -19,6 +19,7 @@ describe('a streamed chat', () => {
       maxOutputTokens: 50,
       model: 'm',
       modelSpan: { start: 9, end: 12 },
+      priorityPlace: { kind: 'first', start: 1, end: 1 },
       bodyBytes: body.length,
       readable: true,
       lane: 'online',

@@ -115,6 +115,25 @@ describe('planEdits', () => {
     expect(stripUsage).toBe(false);
   });
 
+  it('C162 puts a priority into bodies only where the backend is said to take it from there', () => {
+    const body = '{"model":"m","stream":true}';
+    const told: EditOptions = { ...options, engine: 'sglang', usageMode: 'passive', priorityField: true };
+    const [online, batch] = [jobOf({ body }), { ...jobOf({ body }), lane: 'batch' as const }];
+    expect(edited(body, planEdits(online, told).edits)).toBe('{"priority":10,"model":"m","stream":true}');
+    expect(edited(body, planEdits(batch, told).edits)).toBe('{"priority":0,"model":"m","stream":true}');
+    expect(planEdits(batch, { ...told, priorityField: false }).edits).toEqual([]);
+  });
+
+  it('overrules a client’s own priority in its place, the last one where there are two', () => {
+    const told: EditOptions = { ...options, engine: 'sglang', priorityField: true };
+    const body = '{"priority":999,"stream":true, "priority" : 1e9 ,"model":"m"}';
+    const text = edited(body, planEdits(jobOf({ body }), told).edits);
+    expect(JSON.parse(text)).toMatchObject({ priority: 10, stream_options: { include_usage: true } });
+    expect(text).toContain(' "priority" : 10 ,"model":"m"}');
+    const bare = '{}';
+    expect(edited(bare, planEdits(jobOf({ body: bare }), told).edits)).toBe('{"priority":10}');
+  });
+
   it('makes both edits, in order, wherever the model stands', () => {
     for (const body of [
       '{"model":"fast","stream":true}',

@@ -44,7 +44,7 @@ describe('parseArguments', () => {
     ['-x', ['unknown flag -x; warmlane --help names them all']],
     ['--__proto__ x', ['unknown flag --__proto__; warmlane --help names them all']],
     ['chek', ['unknown command "chek"; did you mean "check"?']],
-    ['toString', ['unknown command "toString"; commands are serve, check, report, replay, doctor']],
+    ['toString', ['unknown command "toString"; commands are serve, check, report, replay, batch, doctor']],
     ['http://h', ['a URL stands alone; write --backend before it']],
     ['serve now', ['unexpected: "now"']],
     ['--demo=1', ['--demo takes no value']],

@@ -34,6 +34,24 @@ it('says OK and what would be served', () => {
 `);
 });
 
+it('says who may ask, and nothing of their keys', () => {
+  const key = 'a-secret-that-nobody-guesses';
+  const text = `backends: [{ url: "http://h:1" }]
+auth:
+  keys:
+    - { name: chat, key: ${key}, models: [m], limits: { concurrent: 3, tokensPerMinute: 500 } }
+    - { name: chat, sha256: ${'AB'.repeat(32)} }
+    - { file: keys.txt, lane: batch, limits: { requestsPerMinute: 60 } }
+`;
+  writeFileSync(join(folder, 'keys.txt'), `# of the night\nnight ${'cd'.repeat(32)}  -\n\n`);
+  const { code, said } = check(text);
+  expect(code).toBe(0);
+  expect(said).toContain(
+    '  tenants   chat  (2 keys, online, m, 3 at once, 500 tokens a minute)\n            night  (1 key, batch, 60 requests a minute)\n',
+  );
+  for (const secret of [key, 'abab', 'ABAB', 'cdcd']) expect(said).not.toContain(secret);
+});
+
 it('says what happens when no backend is named', () => {
   expect(check(undefined).said).toContain('usual places on this machine, else the demo');
   expect(check(undefined, { flags: { demo: true } }).said).toContain('simulated (demo)');
@@ -69,7 +87,7 @@ it('prints every problem with its place, and fails', () => {
     said: `The configuration has 3 problems:
   w.yaml:1:9 listen: the port is missing; write host:port, [ipv6]:port, :port (every IPv4 address) or a bare port (127.0.0.1)
   w.yaml:2:10 queue.maxJob: unknown key; did you mean "maxJobs"?
-  WARMLANE_X: unknown variable; known are WARMLANE_CONFIG, WARMLANE_BACKEND, WARMLANE_LISTEN, WARMLANE_ADMIN_LISTEN, WARMLANE_LOG_LEVEL, WARMLANE_LOG_FORMAT, WARMLANE_DEMO
+  WARMLANE_X: unknown variable; known are WARMLANE_CONFIG, WARMLANE_BACKEND, WARMLANE_LISTEN, WARMLANE_ADMIN_LISTEN, WARMLANE_LOG_LEVEL, WARMLANE_LOG_FORMAT, WARMLANE_BATCH_DIR, WARMLANE_DEMO
 `,
   });
   expect(check('queue: 1').said).toContain('has 1 problem:');

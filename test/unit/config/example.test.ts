@@ -50,13 +50,14 @@ describe('config/warmlane.example.yaml', () => {
 
   it('loads with its comments taken away', () => {
     const config = configOf(uncommented(), {
-      env: { GPU_2_KEY: 'k' },
+      env: { GPU_2_KEY: 'k', NIGHTLY_KEY: 'a-key-that-nobody-guesses', DB_PASSWORD: 'p' },
       beside: {
         'server.crt': certificatePem,
         'server.key': keyPem,
         'company-ca.pem': certificatePem,
         'qwen3-32b.json': '{}',
         'agent.json': '{}',
+        'team-keys.txt': `team-a ${'ab'.repeat(32)}\n`,
       },
     });
     expect(config.fleet.backends[1]).toMatchObject({
@@ -66,6 +67,8 @@ describe('config/warmlane.example.yaml', () => {
       tls: { verify: true },
     });
     expect(config.http.tls?.key).toBe(keyPem);
+    expect(config.access.auth?.tenants.map(({ name }) => name)).toEqual(['chat-ui', 'nightly', 'team-a']);
+    expect(config.access.rules).toHaveLength(2);
   });
 
   it('is no longer than three lines where it need not be', () => {

@@ -123,7 +123,7 @@ upstreamClient: undici
     ]);
     expect(config.classify.openRoutes).toEqual(['lora', 'sleep']);
     expect({ ...config.classify.modelAliases }).toEqual({ 'gpt-4o': 'smollm2' });
-    expect(config.admit).toEqual({ maxQueuedJobs: 0, queueTimeoutMs: 5 });
+    expect(config.admit).toMatchObject({ maxQueuedJobs: 0, queueTimeoutMs: 5 });
     expect(config.relay).toMatchObject({
       heartbeatMs: 15_000,
       usage: 'passive',

@@ -22,3 +22,16 @@ it('names each setting that opens something', () => {
   expect(notices[1]).toContain('backend a: tls.verify is false');
   expect(notices[2]).toContain('routes.open');
 });
+
+it('names keys that can be guessed, and keys that pass in the clear; hashed ones are not judged', () => {
+  const keys = (...items: string[]) => `auth: { keys: [${items.join(', ')}] }\n`;
+  const strong = '{ name: a, key: 9f8s7df98sd7f98s7df98sdfk3j4 }';
+  expect(noticesOf(configOf(keys(strong, `{ name: b, sha256: ${'0'.repeat(63)}a }`)))).toEqual([]);
+  const weak = noticesOf(
+    configOf(keys(strong, '{ name: b, key: short-key }', '{ name: c, key: aaaaaaaaaaaaaaaaaaaaaaaaaaaa }')),
+  );
+  expect(weak).toHaveLength(1);
+  expect(weak[0]).toContain('a key of b, c can be guessed');
+  expect(weak[0]).not.toContain('short-key');
+  expect(noticesOf(configOf(`listen: ":8484"\n${keys(strong)}`))[0]).toContain('speaks plain HTTP');
+});

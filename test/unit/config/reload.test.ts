@@ -12,6 +12,8 @@ describe('what a new configuration changes', () => {
     [backend, 'backends: [{ url: "http://a", weight: 2 }]', 'backends'],
     ['', 'discovery: { dns: [{ name: a }] }', 'discovery'],
     ['', 'models: { aliases: { a: b } }', 'models.aliases'],
+    ['', `auth: { keys: [{ name: a, sha256: ${'ab'.repeat(32)} }] }`, 'auth'],
+    ['', 'lanes: { rules: [{ path: chat, lane: batch }] }', 'lanes.rules'],
     ['', 'routes: { open: [lora] }', 'routes'],
     ['', 'queue: { maxJobs: 5 }', 'queue'],
     ['', 'deadlines: { headMs: 5 }', 'deadlines'],

@@ -48,6 +48,7 @@ const everything: RequestRecord = sampleRecord({
   maxOutputTokens: 100,
   choices: 2,
   host: 'llm.internal:8080',
+  tenant: 'team-a',
   backend: 'b',
   engine: 'vllm',
   outcome: 'upstream_error',

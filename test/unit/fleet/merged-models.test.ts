@@ -34,6 +34,7 @@ function merged(
     aliases?: Record<string, string>;
     views?: ReturnType<typeof sampleBackend>[];
     headers?: Record<string, string>;
+    only?: readonly string[];
   } = {},
 ) {
   const read = createMergedModels({
@@ -44,10 +45,25 @@ function merged(
     epochSeconds: () => 7,
     nowMs: () => 1,
   });
-  return read((name) => over.headers?.[name]);
+  return read((name) => over.headers?.[name], over.only === undefined ? undefined : new Set(over.only));
 }
 
 describe('the merged list of models', () => {
+  it('holds for a client of few models those alone, each as it came, one backend or several', async () => {
+    const one = source('a', list('{"id":"m", "x":1.0}', '{"id":"n"}'));
+    expect(await merged([one], { only: ['m', 'gone'] })).toBe('{"object":"list","data":[{"id":"m", "x":1.0}]}');
+    const two = source('b', list('{"id":"o"}'));
+    const aliases = { short: 'm', long: 'o' };
+    expect(await merged([one, two], { only: ['m', 'long'], aliases })).toBe(
+      '{"object":"list","data":[{"id":"m", "x":1.0},{"id":"short", "x":1.0},{"id":"long"}]}',
+    );
+  });
+
+  it('is empty for it, and not left to a backend, where nothing is known', async () => {
+    const silent = source('a', { status: 500, headers: {}, body: '' });
+    expect(await merged([silent], { only: ['m'] })).toBe('{"object":"list","data":[]}');
+  });
+
   it('is the union by id, in the order of the backends, each object as the first one wrote it', () => {
     const a = '{"id":"m", "created":1.0,"big":12345678901234567890}';
     const b = '{"created":2,"id":"m"}';

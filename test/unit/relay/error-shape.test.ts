@@ -43,6 +43,20 @@ describe('an error answer', () => {
     expect(JSON.parse(errorBody(spoken, 'ollama_chat'))).toEqual({ error: refusal.message, code: refusal.code });
   });
 
+  it('has Anthropic’s own word on its routes where there is one', () => {
+    const typeOf = (code: Refusal['code'], type: string) =>
+      (JSON.parse(errorBody({ ...refusal, code, type }, 'messages')) as typeof openAi).error.type;
+    expect(typeOf('invalid_api_key', 'invalid_request_error')).toBe('authentication_error');
+    expect(typeOf('model_not_allowed', 'invalid_request_error')).toBe('permission_error');
+    expect(typeOf('rate_limit_exceeded', 'tokens')).toBe('rate_limit_error');
+    expect(typeOf('backend_lost', 'api_error')).toBe('api_error');
+  });
+
+  it('carries the headers that the refusal brings', () => {
+    const headers = ['WWW-Authenticate', 'Bearer realm="warmlane"'];
+    expect(errorHeaders({ ...refusal, headers }, 'id').slice(-2)).toEqual(headers);
+  });
+
   it('names the request’s field that is to blame', () => {
     const { error } = JSON.parse(
       errorBody({ ...refusal, param: 'model', spokenBy: 'warmlane' }, 'chat'),

@@ -23,6 +23,16 @@ describe("warmlane's own headers", () => {
     ]);
   });
 
+  it('tell what a client has left of its limits, in place of what the backend says of its own', () => {
+    const raw = ['X-A', '1', 'X-RateLimit-Limit-Tokens', '9', 'x-ratelimit-reset-project-tokens', '1s'];
+    const limits = ['x-ratelimit-limit-tokens', '5'];
+    const off = { routing: false, serverTiming: false };
+    const told = { route: undefined, times: undefined };
+    expect(withOwnHeaders(raw, off, { ...told, limits })).toEqual(['X-A', '1', ...limits]);
+    expect(withOwnHeaders(raw, off, { ...told, limits: [] })).toEqual(raw);
+    expect(withOwnHeaders(raw, off, told)).toEqual(raw);
+  });
+
   it('say nothing of what is not known: no prediction, no time', () => {
     const told = { route: { backend: 'b1', reason: 'only_backend' }, times: {} };
     expect(withOwnHeaders([], all, told)).toEqual(['X-Warmlane-Backend', 'b1', 'X-Warmlane-Reason', 'only_backend']);

@@ -56,6 +56,39 @@ describe('headers towards the backend', () => {
     expect(sent(raw, { trace: { traceparent: '00-t-s-01' } })).toEqual([...rest, ...own]);
   });
 
+  it('tell vLLM whom to take first, whatever the client says', () => {
+    const raw = ['x-vLLM-priority', '-5', 'X-B', '2'];
+    expect(sent(raw, { lane: 'online' })).toContain('X-Vllm-Priority: 0');
+    expect(sent(raw, { lane: 'batch' }).filter((line) => /priority/i.test(line))).toEqual(['X-Vllm-Priority: 10']);
+  });
+
+  it('tell other engines nothing of it, and keep the client’s own word from them', () => {
+    for (const engine of ['llama-server', 'sglang', 'openai'] as const)
+      expect(sent(['X-Vllm-Priority', '-5', 'X-B', '2'], { engine, lane: 'batch' })).toEqual(['X-B: 2', ...own]);
+  });
+
+  it('pass the client’s own priority as it came where engines are not told', () => {
+    expect(sent(['X-Vllm-Priority', '-5'])).toEqual(['X-Vllm-Priority: -5', ...own]);
+  });
+
+  it('C102 lose the credentials that are warmlane’s, however they are written, and the backend’s key takes their place', () => {
+    const raw = [
+      'AUTHORIZATION',
+      'Bearer k',
+      'X-B',
+      '2',
+      'X-Api-Key',
+      'k',
+      'authorization',
+      'Bearer l',
+      'Cookie',
+      'c=1',
+    ];
+    const dropped = new Set(['authorization', 'x-api-key', 'cookie']);
+    expect(sent(raw, { dropped })).toEqual(['X-B: 2', ...own]);
+    expect(sent(raw, { dropped, apiKey: 'ours' })).toEqual(['X-B: 2', ...own, 'Authorization: Bearer ours']);
+  });
+
   it('lose what belongs to the client’s connection, by name or by its Connection header', () => {
     const raw = [
       'Connection',

@@ -244,6 +244,29 @@ describe('the account of objectives', () => {
   });
 });
 
+describe('the bounds of a job that is not sent yet', () => {
+  const profiles = allProfiles({
+    long: { ttftMs: 500, ttftPerKilotokenMs: 200, tpotMs: 40 },
+    paced: { ttfaMs: 900, itlMs: 35 },
+  });
+
+  it('are those of its profile, with what its prompt adds', () => {
+    const { account } = world({ profiles, fallback: 'long' });
+    expect(account.boundsOf(jobOf({}), 3000)).toEqual({ ttftMs: 1100, tpotMs: 40 });
+  });
+
+  it('are those of the profile that it names, by route and by model as for its record', () => {
+    const { account } = world({ profiles, routes: { '/v1/chat/completions': 'paced' }, models: { other: 'voice' } });
+    expect(account.boundsOf(jobOf({}), 0)).toEqual({ ttftMs: 900, tpotMs: 35 });
+    expect(account.boundsOf({ ...jobOf({}), slo: 'long' }, 1000)).toEqual({ ttftMs: 700, tpotMs: 40 });
+    expect(account.boundsOf({ ...jobOf({}), target: '/v1/messages', model: 'other' }, 0)).toEqual({ ttftMs: 180 });
+  });
+
+  it('are none where it has no profile', () => {
+    expect(world().account.boundsOf({ ...jobOf({}), slo: 'none' }, 1000)).toEqual({});
+  });
+});
+
 describe('a question to the page', () => {
   const read = (text: string) => readSloQuery(new URLSearchParams(text));
 

@@ -1,0 +1,229 @@
+/**
+ * How many batch jobs one backend may run, told every 250 ms by what its online users feel and by what its engine last said:
+ * halved on pressure, grown when quiet, everything while nobody is online. Pure: state, signals and the time in, a state out.
+ * `lanes.ts` brings the signals and hands the cap to the owner, which keeps to it. Other policies may stand in its place.
+ * Source of the rule: additive increase, multiplicative decrease on the highest of several pressures, each of them a signal
+ * over its bound, so that the objective's own statistic (running TPOT) and a fast one (this window's gaps) both count.
+ */
+import type { CapCause, Pressures } from '../domain/lanes.ts';
+import type { BatchLaneSettings, ControlSettings } from './lane-settings.ts';
+
+/** What online users of one backend feel, as `online-feel.ts` sees it. Absent: nobody there to feel it. */
+export interface OnlineFeel {
+  /** p90 over streams of their running TPOT over its bound */
+  readonly tpot?: number;
+  /** mean gap between tokens since the last tick, over its bound */
+  readonly itl?: number;
+  /** p95 of TTFT over its bound */
+  readonly ttft?: number;
+  /** the same two in ms, for policies that look for a rise instead of a bound */
+  readonly itlMs?: number;
+  readonly ttftMs?: number;
+}
+
+/** What the engine said last. Held between its readings. */
+export interface EngineSignals {
+  /** Monotonic ms of the reading: a new one may cut the cap, a held one only keeps it from growing. */
+  readonly atMs: number;
+  /** 0 to 1 */
+  readonly kvUsage?: number;
+  /** requests that it took and hasn't started */
+  readonly waiting?: number;
+  /** preemptions since the reading before */
+  readonly preempted?: number;
+}
+
+export interface CapSignals {
+  readonly feel: OnlineFeel;
+  readonly engine?: EngineSignals;
+  readonly running: { readonly online: number; readonly batch: number };
+  /** online jobs that wait in warmlane for a place there */
+  readonly onlineWaiting: number;
+  /** of the backend; absent: it says no number */
+  readonly places?: number;
+}
+
+export interface CapState {
+  /** batch jobs that may run; whole */
+  readonly cap: number;
+  /** places kept free of batch now: none while nobody is online */
+  readonly reserveSlots: number;
+  readonly cause: CapCause;
+  /** since when that cause holds */
+  readonly sinceMs: number;
+  /** highest of `pressures`; absent: none is known */
+  readonly pressure?: number;
+  readonly pressures: Pressures;
+  /** what cut the cap last, and when */
+  readonly lastCut?: { readonly cause: CapCause; readonly atMs: number };
+}
+
+export interface BatchCap {
+  /** To be called every `tickMs` while there is batch work. */
+  tick(nowMs: number, signals: CapSignals): CapState;
+  /** An online job asked for a place that could be there. */
+  onlineArrived(nowMs: number): void;
+  /** Batch jobs were taken back for online ones; so many still run. */
+  reclaimed(remaining: number, nowMs: number): void;
+  state(): CapState;
+}
+
+export interface BatchCapSettings {
+  readonly control: ControlSettings;
+  readonly batch: Pick<BatchLaneSettings, 'minShare' | 'reserveSlots'>;
+}
+
+/** The fuller the cache, the likelier the engine drops what runs: from here on pressure is 1. */
+const fullKv = 0.9;
+/** Lower than the others: a first token is late of its own prompt as well. */
+const ttftWeight = 0.8;
+/** Of what is wrong as soon as it is there. */
+const pressed = 1.5;
+/** Before anything is known of the backend, once somebody is online. */
+const firstCap = 4;
+
+const signalNames = ['tpot', 'itl', 'ttft', 'kv', 'waiting', 'preemptions'] as const;
+
+export function createBatchCap(settings: BatchCapSettings, beganMs: number): BatchCap {
+  const { control, batch } = settings;
+  const { threshold, decrease, increase, idleMs, maxPerBackend } = control;
+  const fixed = control.cap === 'adaptive' ? undefined : control.cap;
+  /** A real number; what counts is the whole part. Kept while nobody is online. */
+  let cap = fixed ?? firstCap;
+  let isIdle = fixed === undefined;
+  let onlineMs = -Infinity;
+  /** The engine's reading that was acted on last. */
+  let actedMs = -Infinity;
+  /** Fixed cap that something was taken back from: on its way up again. */
+  let isShort = false;
+  let places: number | undefined;
+  let lastCut: CapState['lastCut'];
+  let since: { readonly cause: CapCause; readonly atMs: number } | undefined;
+  let state = stateOf(isIdle ? 'no_online' : 'fixed', beganMs, {});
+
+  /** All that there is. */
+  function limit(): number {
+    return places ?? maxPerBackend;
+  }
+
+  /** What batch has whatever online feels. */
+  function least(): number {
+    return batch.minShare <= 0 ? 0 : Math.max(1, Math.ceil(batch.minShare * limit()));
+  }
+
+  function most(): number {
+    return Math.max(least(), Math.min(limit() - (places === undefined ? 0 : batch.reserveSlots), fixed ?? Infinity));
+  }
+
+  function stateOf(cause: CapCause, nowMs: number, pressures: Pressures): CapState {
+    const pressure = highest(pressures);
+    if (since?.cause !== cause) since = { cause, atMs: nowMs };
+    return {
+      cap: isIdle ? limit() : Math.floor(cap + rounding),
+      reserveSlots: isIdle ? 0 : batch.reserveSlots,
+      cause,
+      sinceMs: since.atMs,
+      pressures,
+      ...(pressure === undefined ? {} : { pressure }),
+      ...(lastCut === undefined ? {} : { lastCut }),
+    };
+  }
+
+  function cut(cause: CapCause, nowMs: number): CapCause {
+    cap = Math.max(least(), cap * decrease);
+    lastCut = { cause, atMs: nowMs };
+    return cap === least() && cap > 0 ? 'min_share' : cause;
+  }
+
+  function grow(pressure: number, signals: CapSignals): CapCause {
+    if (cap >= 1 && signals.running.batch < cap / 2) return 'app_limited';
+    cap = Math.min(most(), cap + increase * Math.max(0, 1 - pressure / threshold));
+    return cap === most() ? 'slots' : 'growing';
+  }
+
+  function adapt(nowMs: number, signals: CapSignals, pressures: Pressures): CapCause {
+    const { engine } = signals;
+    const pressure = highest(pressures) ?? 0;
+    if (pressure <= threshold) return grow(pressure, signals);
+    const isNews = engine !== undefined && engine.atMs > actedMs;
+    const acting = isNews ? pressures : withoutHeld(pressures, signals);
+    const isActing = (highest(acting) ?? 0) > threshold;
+    if (engine !== undefined) actedMs = engine.atMs;
+    const cause = nameOf(isActing ? acting : pressures);
+    // What the engine said a while ago is no reason to cut again, nor to grow.
+    return isActing ? cut(cause, nowMs) : cause;
+  }
+
+  /** Back to the fixed number, where something was taken back. */
+  function keep(): CapCause {
+    cap = Math.min(most(), cap + increase);
+    isShort &&= cap < most();
+    return isShort ? 'reclaimed' : 'fixed';
+  }
+
+  return {
+    tick(nowMs, signals) {
+      places = signals.places;
+      if (signals.running.online > 0 || signals.onlineWaiting > 0) onlineMs = nowMs;
+      const pressures = pressuresOf(signals);
+      isIdle = fixed === undefined && nowMs - onlineMs >= idleMs;
+      // What it was saved with may not fit any more.
+      cap = Math.max(least(), Math.min(cap, most()));
+      let cause: CapCause;
+      if (isIdle) cause = 'no_online';
+      else cause = fixed === undefined ? adapt(nowMs, signals, pressures) : keep();
+      state = stateOf(cause, nowMs, pressures);
+      return state;
+    },
+    onlineArrived(nowMs) {
+      onlineMs = Math.max(onlineMs, nowMs);
+      if (!isIdle) return;
+      isIdle = false;
+      state = stateOf('growing', nowMs, state.pressures);
+    },
+    reclaimed(remaining, nowMs) {
+      cap = Math.max(least(), Math.min(cap, remaining));
+      isShort = true;
+      lastCut = { cause: 'reclaimed', atMs: nowMs };
+      state = stateOf('reclaimed', nowMs, state.pressures);
+    },
+    state: () => state,
+  };
+}
+
+/** Tenths that are added up come to a little less than one. */
+const rounding = 1e-9;
+
+/** Each signal over its bound. */
+export function pressuresOf({ feel, engine, onlineWaiting }: CapSignals): Pressures {
+  const pressures: { -readonly [signal in keyof Pressures]: Pressures[signal] } = {};
+  if (feel.tpot !== undefined) pressures.tpot = feel.tpot;
+  if (feel.itl !== undefined) pressures.itl = feel.itl;
+  if (feel.ttft !== undefined) pressures.ttft = ttftWeight * feel.ttft;
+  if (engine?.kvUsage !== undefined) pressures.kv = engine.kvUsage / fullKv;
+  if (onlineWaiting > 0) pressures.waiting = pressed;
+  else if (engine?.waiting !== undefined) pressures.waiting = engine.waiting > 0 ? pressed : 0;
+  if (engine?.preempted !== undefined) pressures.preemptions = engine.preempted > 0 ? pressed : 0;
+  return pressures;
+}
+
+/** Without what only repeats the engine's last reading. */
+function withoutHeld(pressures: Pressures, { onlineWaiting }: CapSignals): Pressures {
+  const { kv: _kv, preemptions: _preemptions, waiting, ...own } = pressures;
+  return onlineWaiting > 0 && waiting !== undefined ? { ...own, waiting } : own;
+}
+
+function highest(pressures: Pressures): number | undefined {
+  let found: number | undefined;
+  for (const name of signalNames) {
+    const value = pressures[name];
+    if (value !== undefined && (found === undefined || value > found)) found = value;
+  }
+  return found;
+}
+
+/** The signal that is highest; to be asked where there is one. */
+function nameOf(pressures: Pressures): CapCause {
+  const top = highest(pressures);
+  return signalNames.find((name) => pressures[name] === top) ?? 'waiting';
+}

@@ -1,0 +1,277 @@
+/**
+ * The part of a batch's life in which its lines are sent: what is under way, what comes of it, what is tried again, and the group of
+ * results that is being written. Says which line is next; when one may go is the runner's to say. Changes no status.
+ */
+import type { LineResult, StoredBatch } from '../batch.ts';
+import type { LineEnd } from '../line-port.ts';
+import { type Lease, StoreError } from '../store/port.ts';
+import type { Timer } from '../../platform/clock.ts';
+import { readLineBody } from './line-body.ts';
+import { createLineQueue, type QueuedLine } from './line-queue.ts';
+import type { Patience } from './patience.ts';
+import { resultOf } from './result-text.ts';
+import { createResultWriter } from './result-writer.ts';
+import { judgeTry, type TriedEnd } from './retry.ts';
+import type { RunCounts, RunDeps, RunSettings } from './run-deps.ts';
+
+export interface Sending {
+  /** Some line may go now. */
+  hasNext(nowMs: number): boolean;
+  sendNext(): void;
+  readonly inFlight: number;
+  /** What the lines under way hold in memory. */
+  readonly bytesInFlight: number;
+  /** Results that are not in the store yet. */
+  readonly unwritten: number;
+  /** Lines that wait for another try. */
+  readonly backingOff: number;
+  /** Resolves when every line has its result in the store. @throws what reading or writing threw */
+  readonly done: Promise<void>;
+  /** No more is sent; after the grace what is under way is cut. Resolves when what came is written. */
+  end(graceMs: number): Promise<void>;
+  /** At once, and nothing more is written. */
+  drop(): void;
+}
+
+export interface SendingDeps extends Pick<RunDeps, 'store' | 'shelf' | 'sender' | 'clock' | 'random'> {
+  readonly patience: Patience;
+  readonly signal: AbortSignal;
+  readonly counts: RunCounts;
+  /** There may be a line to send, or room for one. */
+  readonly ready: () => void;
+  readonly written: (results: readonly LineResult[]) => void;
+  readonly retried: (why: 'retry' | 'reclaimed') => void;
+}
+
+interface Flight {
+  readonly line: QueuedLine;
+  /** Absent while its text is being read. */
+  sent: { abort(): void } | undefined;
+  cut: boolean;
+}
+
+const pageLines = 256;
+const mostBackingOff = 512;
+/** A line that could not be read, or came back unasked. */
+const shortDelayMs = 1000;
+/** Whoever is told to end does so at once; nobody waits for one that doesn't. */
+const cutMs = 3000;
+
+export function createSending(
+  { batch, lease }: { readonly batch: StoredBatch; readonly lease: Lease },
+  settings: Pick<RunSettings, 'maxAttempts'>,
+  deps: SendingDeps,
+): Sending {
+  const { store, shelf, sender, clock, patience, signal } = deps;
+  const queue = createLineQueue({ page: pageLines, most: mostBackingOff });
+  const flights = new Set<Flight>();
+  let bytesInFlight = 0;
+  let state: 'open' | 'ending' | 'dropped' = 'open';
+  let fetching = false;
+  let wake: Timer | undefined;
+  let landed: (() => void) | undefined;
+  let settle: { resolve: () => void; reject: (error: unknown) => void } | undefined;
+  const done = new Promise<void>((resolve, reject) => {
+    settle = { resolve, reject };
+  });
+  // Whoever looks at it later must not find the process gone.
+  done.catch(() => {});
+
+  const fail = (error: unknown) => settle?.reject(error);
+  const writer = createResultWriter({
+    write: ({ results, retries }) =>
+      patience.persist(
+        'writing results',
+        async () => {
+          if (results.length > 0) await store.addResults(lease, results);
+          if (retries.length > 0) await store.noteRetries(lease, retries);
+        },
+        signal,
+      ),
+    written(results) {
+      deps.written(results);
+      look();
+      deps.ready();
+    },
+    broke: fail,
+  });
+
+  /** Whether that was all. */
+  function look(): void {
+    if (state === 'open' && queue.isEmpty && flights.size === 0 && writer.unwritten === 0) settle?.resolve();
+  }
+
+  function fetch(): void {
+    const afterRank = queue.wantsBehind;
+    if (afterRank === undefined || fetching || state !== 'open') return;
+    fetching = true;
+    const page = { afterRank, limit: pageLines };
+    patience
+      .persist('reading pending lines', () => store.pending(lease, page), signal)
+      .then((lines) => {
+        fetching = false;
+        queue.takePage(lines, lines.length < pageLines);
+        arm();
+        look();
+        deps.ready();
+      }, fail);
+  }
+
+  /** Wakes the runner when the next try is due. */
+  function arm(): void {
+    wake?.cancel();
+    wake = undefined;
+    const { dueMs } = queue;
+    if (dueMs === undefined || state !== 'open') return;
+    const waitMs = Math.max(1, dueMs - clock.wallMs());
+    wake = clock.timer(waitMs, () => {
+      wake = undefined;
+      deps.ready();
+    });
+  }
+
+  function later(line: QueuedLine, delayMs: number): void {
+    // A whole number: no store takes another.
+    line.notBeforeMs = Math.ceil(clock.wallMs() + delayMs);
+    queue.later(line);
+    arm();
+  }
+
+  async function read(flight: Flight): Promise<Buffer | undefined> {
+    try {
+      const body = await readLineBody(shelf, batch.inputFileId, flight.line);
+      patience.worked('reading a line');
+      return body;
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      if (error.fault !== 'broken') {
+        patience.failed('reading a line', error.fault, error);
+        land(flight, { kind: 'failed', code: 'no_answer', message: error.message, retryable: true }, false);
+      } else land(flight, { kind: 'failed', code: 'input_unreadable', message: error.message, retryable: false });
+      return undefined;
+    }
+  }
+
+  async function launch(flight: Flight): Promise<void> {
+    const body = await read(flight);
+    if (body === undefined) return;
+    if (flight.cut) return land(flight, { kind: 'aborted' });
+    const { line } = flight;
+    const ask = {
+      tenant: batch.tenant,
+      requestId: requestIdOf(batch.id, line),
+      path: batch.endpoint,
+      body,
+      reclaimed: line.reclaimed,
+    };
+    const sent = sender.send(ask, (end) => land(flight, end));
+    flight.sent = sent;
+    if (flight.cut) sent.abort();
+  }
+
+  /** @param judged false: it never left, so it is no try */
+  function land(flight: Flight, end: LineEnd, judged = true): void {
+    if (!flights.delete(flight)) return;
+    const { line } = flight;
+    bytesInFlight -= line.bytes;
+    if (state !== 'dropped') {
+      if (end.kind === 'reclaimed') giveWay(line);
+      else if (end.kind === 'aborted' || !judged) later(line, shortDelayMs);
+      else judge(line, end);
+    }
+    if (flights.size === 0) landed?.();
+    fetch();
+    look();
+    deps.ready();
+  }
+
+  function giveWay(line: QueuedLine): void {
+    line.reclaimed += 1;
+    deps.counts.reclaimed += 1;
+    deps.retried('reclaimed');
+    queue.first(line);
+  }
+
+  function judge(line: QueuedLine, end: TriedEnd): void {
+    const { maxAttempts } = settings;
+    const verdict = judgeTry(end, line, { maxAttempts, random: deps.random });
+    if (verdict.kind === 'result') {
+      const { ok } = verdict;
+      writer.add(resultOf(end, { batchId: batch.id, line, requestId: requestIdOf(batch.id, line), ok }));
+      return;
+    }
+    line.failures += 1;
+    if (verdict.counted) line.attempts += 1;
+    if (verdict.crashed) line.crashes += 1;
+    deps.counts.retries += 1;
+    deps.retried('retry');
+    later(line, verdict.delayMs);
+    const { attempts, notBeforeMs } = line;
+    if (verdict.counted) writer.note({ line: line.line, attempts, notBeforeMs });
+  }
+
+  function cutAll(): void {
+    for (const flight of flights) {
+      flight.cut = true;
+      flight.sent?.abort();
+    }
+  }
+
+  function landing(waitMs: number): Promise<void> {
+    if (flights.size === 0 || waitMs <= 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = clock.timer(waitMs, resolve);
+      landed = () => {
+        timer.cancel();
+        resolve();
+      };
+    });
+  }
+
+  fetch();
+  return {
+    hasNext: (nowMs) => state === 'open' && queue.hasNext(nowMs),
+    sendNext() {
+      const line = queue.next(clock.wallMs());
+      if (line === undefined) return;
+      const flight: Flight = { line, sent: undefined, cut: false };
+      flights.add(flight);
+      bytesInFlight += line.bytes;
+      launch(flight).catch(fail);
+      fetch();
+    },
+    get inFlight() {
+      return flights.size;
+    },
+    get bytesInFlight() {
+      return bytesInFlight;
+    },
+    get unwritten() {
+      return writer.unwritten;
+    },
+    get backingOff() {
+      return queue.backingOff;
+    },
+    done,
+    async end(graceMs) {
+      state = 'ending';
+      wake?.cancel();
+      await landing(graceMs);
+      cutAll();
+      await landing(cutMs);
+      await writer.flush();
+      if (state === 'ending') state = 'dropped';
+    },
+    drop() {
+      state = 'dropped';
+      wake?.cancel();
+      cutAll();
+    },
+  };
+}
+
+/** The same one after a crash, so that an engine's log tells of both; another one for each further try. */
+function requestIdOf(batchId: string, { line, failures, reclaimed }: QueuedLine): string {
+  const tries = failures + reclaimed;
+  return tries === 0 ? `${batchId}-${line}` : `${batchId}-${line}.${tries}`;
+}

@@ -1,0 +1,25 @@
+/**
+ * Where the bytes of files are: a directory (of replicas: a shared one) or Postgres. Knows ids and bytes, nothing of what they
+ * mean. A file is there whole or not at all.
+ */
+import type { Readable } from 'node:stream';
+
+export interface ShelfWriter {
+  readonly bytes: number;
+  write(chunk: Uint8Array): Promise<void>;
+  /** From now on it is there, also after a power cut. @throws StoreError `full`, `away` */
+  commit(): Promise<void>;
+  /** Nothing of it stays. Idempotent; no effect after `commit`. */
+  discard(): Promise<void>;
+}
+
+export interface Shelf {
+  /** A file of that id that is there already is replaced when the new one is committed. */
+  create(id: string): Promise<ShelfWriter>;
+  /** @param range bytes from `at`; @throws StoreError `broken` when there is no such file */
+  read(id: string, range?: { readonly at: number; readonly bytes: number }): Readable;
+  bytes(id: string): Promise<number | undefined>;
+  remove(id: string): Promise<void>;
+  /** All ids whose bytes are there and older than `olderThanMs`, and forgets half-written ones of that age. */
+  sweep(olderThanMs: number): Promise<readonly string[]>;
+}

@@ -1,0 +1,172 @@
+/** Batches in words, for people: the bar of one that is waited for, its end, its whole account, the list. Pure. */
+import { printable } from '../doctor/finding.ts';
+import { isOver, type BatchObject } from './batch-object.ts';
+
+export interface Progress {
+  readonly batch: BatchObject;
+  readonly nowMs: number;
+  readonly linesPerSecond: number | undefined;
+}
+
+const mostProblems = 50;
+const widestBar = 30;
+
+/** One line that fits, bar first; what has no room is left out, the least wanted first. */
+export function progressBar(progress: Progress, columns: number): string {
+  const { batch } = progress;
+  if (batch.status !== 'in_progress' && batch.total === 0) return cut([batch.status, ...dueOf(progress)], columns);
+  const done = batch.completed + batch.failed;
+  const share = batch.total === 0 ? 0 : Math.min(1, done / batch.total);
+  const parts = partsOf(progress);
+  let shown = parts;
+  while (shown.length > 1 && joined(shown).length + 14 > columns) shown = shown.slice(0, -1);
+  const room = Math.min(widestBar, columns - joined(shown).length - 4);
+  if (room < 4) return cut(shown, columns);
+  const full = Math.floor(share * room);
+  return `[${'#'.repeat(full)}${'-'.repeat(room - full)}]  ${joined(shown)}`;
+}
+
+/** The same without a bar. */
+export function progressLine(progress: Progress): string {
+  const { batch } = progress;
+  return joined([`${batch.id} ${batch.status}`, ...(batch.total === 0 ? dueOf(progress) : partsOf(progress, false))]);
+}
+
+function partsOf(progress: Progress, withStatus = true): readonly string[] {
+  const { batch, linesPerSecond } = progress;
+  const done = batch.completed + batch.failed;
+  const left = batch.total - done;
+  const leftSeconds = linesPerSecond === undefined || linesPerSecond <= 0 ? undefined : left / linesPerSecond;
+  const working = batch.status === 'in_progress';
+  return [
+    percent(done, batch.total),
+    `${count(done)} of ${count(batch.total)}`,
+    ...(withStatus && !working ? [batch.status] : []),
+    ...(batch.failed > 0 ? [`${count(batch.failed)} failed`] : []),
+    ...(working && linesPerSecond !== undefined ? [`${rate(linesPerSecond)}/s`] : []),
+    ...(working && leftSeconds !== undefined && left > 0 ? [`${time(leftSeconds)} left`] : []),
+    ...(isOver(batch) ? [] : dueOf(progress, working ? leftSeconds : undefined)),
+  ];
+}
+
+/** How long until its deadline, and by how much it will miss it at this pace. */
+function dueOf({ batch, nowMs }: Progress, leftSeconds?: number): readonly string[] {
+  if (batch.expiresAt === undefined) return [];
+  const dueSeconds = batch.expiresAt - nowMs / 1000;
+  if (dueSeconds <= 0) return ['past its deadline'];
+  const late =
+    leftSeconds !== undefined && leftSeconds > dueSeconds ? `, ${time(leftSeconds - dueSeconds)} too late` : '';
+  return [`due in ${time(dueSeconds)}${late}`];
+}
+
+/** What became of it, one line; then each problem of its file. */
+export function endText(batch: BatchObject): string {
+  const took =
+    batch.endedAt === undefined || batch.createdAt === undefined ? '' : ` in ${time(batch.endedAt - batch.createdAt)}`;
+  const failed = batch.failed === 0 ? '' : `, ${count(batch.failed)} failed`;
+  const lines = batch.total === 0 ? '' : `: ${count(batch.completed)} of ${count(batch.total)} lines answered${failed}`;
+  return [
+    `${batch.id} ${batch.status}${lines}${took}`,
+    ...(batch.usage === undefined || batch.total === 0 ? [] : [`Tokens: ${usageText(batch.usage)}`]),
+    ...problemLines(batch),
+  ].join('\n');
+}
+
+/** Which line, what about it. */
+export function problemLines({ problems }: BatchObject): readonly string[] {
+  const shown = problems.slice(0, mostProblems).map(({ line, code, message }) => {
+    const where = line === undefined ? '' : `line ${line}: `;
+    return printable(`  ${where}${message}${code === undefined ? '' : ` (${code})`}`);
+  });
+  const more = problems.length - shown.length;
+  return more > 0 ? [...shown, `  and ${count(more)} more; --json prints them all`] : shown;
+}
+
+/** One batch, a line for each fact. */
+export function statusText(progress: Progress): string {
+  const { batch } = progress;
+  const rows: (readonly [string, string | undefined])[] = [
+    ['batch', batch.id],
+    ['status', batch.status],
+    ['endpoint', batch.endpoint],
+    ['model', batch.model],
+    ['lines', batch.total === 0 ? undefined : joined(partsOf(progress, false))],
+    ['tokens', batch.usage === undefined || batch.total === 0 ? undefined : usageText(batch.usage)],
+    ['created', moment(batch.createdAt)],
+    [isOver(batch) ? 'ended' : 'due', moment(isOver(batch) ? batch.endedAt : batch.expiresAt)],
+    ['answers', batch.outputFileId],
+    ['errors', batch.errorFileId],
+    ['metadata', batch.metadata.map(([key, value]) => `${key}=${value}`).join(', ') || undefined],
+  ];
+  const lines = rows.flatMap(([name, value]) => (value === undefined ? [] : [`${name.padEnd(10)}${printable(value)}`]));
+  return [...lines, ...problemLines(batch)].join('\n');
+}
+
+export function listText(batches: readonly BatchObject[], nowMs: number): string {
+  const rows = batches.map((batch) => [
+    batch.id,
+    batch.status,
+    batch.total === 0 ? '' : `${count(batch.completed + batch.failed)} of ${count(batch.total)}`,
+    batch.failed === 0 ? '' : `${count(batch.failed)} failed`,
+    batch.createdAt === undefined ? '' : `${time(nowMs / 1000 - batch.createdAt)} ago`,
+    isOver(batch) || batch.expiresAt === undefined ? '' : `due in ${time(batch.expiresAt - nowMs / 1000)}`,
+    batch.model ?? '',
+  ]);
+  const widths = rows.reduce<number[]>(
+    (widest, row) => row.map((cell, at) => Math.max(cell.length, widest[at] ?? 0)),
+    [],
+  );
+  return rows
+    .map((row) =>
+      printable(
+        row
+          .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+          .join('  ')
+          .trimEnd(),
+      ),
+    )
+    .join('\n');
+}
+
+function usageText({ input, cached, output }: NonNullable<BatchObject['usage']>): string {
+  return `${count(input)} in (${count(cached)} from caches), ${count(output)} out`;
+}
+
+function moment(seconds: number | undefined): string | undefined {
+  return seconds === undefined
+    ? undefined
+    : `${new Date(seconds * 1000).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
+}
+
+function percent(done: number, total: number): string {
+  // 100 % is said when all of it is done, not before.
+  const tenths = total === 0 ? 0 : Math.floor((1000 * done) / total);
+  return `${(tenths / 10).toFixed(1)} %`;
+}
+
+function rate(perSecond: number): string {
+  if (perSecond >= 100) return count(Math.round(perSecond));
+  return perSecond >= 10 ? perSecond.toFixed(1) : perSecond.toFixed(2);
+}
+
+export function count(value: number): string {
+  return value.toLocaleString('en-US');
+}
+
+/** `42s`, `3m52s`, `1h05m`, `2d03h` */
+export function time(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds));
+  const two = (value: number) => String(Math.floor(value)).padStart(2, '0');
+  if (whole < 60) return `${whole}s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)}m${two(whole % 60)}s`;
+  if (whole < 86_400) return `${Math.floor(whole / 3600)}h${two((whole % 3600) / 60)}m`;
+  return `${Math.floor(whole / 86_400)}d${two((whole % 86_400) / 3600)}h`;
+}
+
+function joined(parts: readonly string[]): string {
+  return parts.join('  ');
+}
+
+function cut(parts: readonly string[], columns: number): string {
+  return joined(parts).slice(0, columns);
+}

@@ -1,0 +1,329 @@
+/**
+ * The two lanes at work: every 250 ms, while there is batch work, each backend's controller hears what online users feel and
+ * what the engine said last, and what it allows goes to the owner of places; a blocked online request has a batch job taken
+ * back. Knows no socket, no config file and no wall clock: `app.ts` composes it, and so does an evaluation on the simulator.
+ * Decides nothing by itself: the cap is `admit/batch-cap.ts`, who goes next is `admit/owner.ts`.
+ */
+import { type BatchCap, type CapSignals, createBatchCap, type EngineSignals } from './admit/batch-cap.ts';
+import type { LaneSettings } from './admit/lane-settings.ts';
+import { createOnlineFeeling, type LiveStream, type OnlineFeeling } from './admit/online-feel.ts';
+import type { Owner } from './admit/owner.ts';
+import type { EngineReading } from './domain/engine-reading.ts';
+import type { BackendView, FleetSnapshot } from './domain/fleet.ts';
+import type { Job } from './domain/job.ts';
+import type { BackendLanes, BatchRule } from './domain/lanes.ts';
+import type { Clock, Timer } from './platform/clock.ts';
+
+export interface Lanes {
+  /** What batch may use there now. Asking begins the ticking: there is batch work. */
+  batchOn(backend: string): BatchRule;
+  /** An online job asks for a place; to be told before it does. */
+  onlineAsked(job: Pick<Job, 'model' | 'servedModel'>): void;
+  /** A generating request is over, as far as it came. */
+  ended(stream: LiveStream): void;
+  /** There is batch work, or was a moment ago: only then is anything looked at. */
+  isTicking(): boolean;
+  /** Each backend of the fleet. */
+  state(): readonly BackendLanes[];
+  stop(): void;
+}
+
+export interface LanesDeps {
+  readonly clock: Clock;
+  readonly fleet: () => FleetSnapshot;
+  /** Asked at each tick: the owner itself asks for `batchOn`. */
+  readonly owner: () => LaneOwner;
+  /** Shows each generating request that is on its way at a backend. */
+  readonly streams: (visit: (stream: LiveStream) => void) => void;
+  /** What the engine said last; never asked more often for this. */
+  readonly engine: (backend: string) => EngineReading | undefined;
+  /** Whether ending a request there frees its place; undefined: nobody knows. */
+  readonly abortsWork: (backend: string) => boolean | undefined;
+  /** In place of the adaptive cap, for comparing others with it. */
+  readonly makeCap?: (backend: string, nowMs: number) => BatchCap;
+}
+
+/** Of the owner of places. */
+export type LaneOwner = Pick<Owner, 'running' | 'wanted' | 'reclaim' | 'reclaimed' | 'depths' | 'capsChanged'>;
+
+interface Lane {
+  readonly url: string;
+  readonly cap: BatchCap;
+  readonly feeling: OnlineFeeling;
+  rule: BatchRule | undefined;
+  /** An online request was sent there and waits for its first token longer than it should. */
+  isLate: boolean;
+  /** Counter and moment of the reading before. */
+  preemptions: number | undefined;
+  engine: EngineSignals | undefined;
+  /** Batch jobs that were taken back there by the last tick. */
+  reclaimedJobs: number;
+}
+
+/** After the last batch job the ticking goes on for so long: another may come soon. */
+const lingerMs = 10_000;
+/** A reading older than that tells of another time. */
+const staleMs = 10_000;
+/** An engine with a cache as full as this starts nobody. */
+const blockedKv = 0.95;
+/** A model that is asked for under ever new names is looked up anew. */
+const maxPools = 256;
+
+/** @param settings asked at each tick; other ones begin anew */
+export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lanes {
+  const { clock, fleet } = deps;
+  const lanes = new Map<string, Lane>();
+  /** By model, who could take its jobs; of one snapshot. */
+  const pools = new Map<string, readonly Lane[]>();
+  let pooledOf: FleetSnapshot | undefined;
+  let made = settings();
+  let timer: Timer | undefined;
+  let batchMs = -Infinity;
+  let stopped = false;
+
+  function laneOf({ name, url }: BackendView): Lane {
+    const known = lanes.get(name);
+    if (known?.url === url) return known;
+    const nowMs = clock.nowMs();
+    const lane: Lane = {
+      url,
+      cap: deps.makeCap?.(name, nowMs) ?? createBatchCap(made, nowMs),
+      feeling: createOnlineFeeling(),
+      rule: undefined,
+      isLate: false,
+      preemptions: undefined,
+      engine: undefined,
+      reclaimedJobs: deps.owner().reclaimed(name).jobs,
+    };
+    lanes.set(name, lane);
+    return lane;
+  }
+
+  /** Forgets who left the fleet, and everybody where the settings are others. */
+  function follow(snapshot: FleetSnapshot): void {
+    const current = settings();
+    if (pooledOf === snapshot && made === current) return;
+    // A reload makes new objects of what stays the same.
+    if (made !== current && JSON.stringify(made) !== JSON.stringify(current)) lanes.clear();
+    made = current;
+    pooledOf = snapshot;
+    pools.clear();
+    const names = new Set(snapshot.backends.map(({ name }) => name));
+    for (const name of lanes.keys()) if (!names.has(name)) lanes.delete(name);
+  }
+
+  function poolOf({ model, servedModel }: Pick<Job, 'model' | 'servedModel'>): readonly Lane[] {
+    const snapshot = fleet();
+    follow(snapshot);
+    const name = servedModel ?? model ?? '';
+    const known = pools.get(name);
+    if (known !== undefined) return known;
+    const { backends } = snapshot;
+    const pool = backends
+      .filter(({ models }) => backends.length === 1 || name === '' || models.length === 0 || models.includes(name))
+      .map(laneOf);
+    if (pools.size >= maxPools) pools.clear();
+    pools.set(name, pool);
+    return pool;
+  }
+
+  function tick(): void {
+    timer = undefined;
+    const nowMs = clock.nowMs();
+    const owner = deps.owner();
+    const { backends } = fleet();
+    follow(fleet());
+    deps.streams((stream) => look(stream, nowMs));
+    const wanted = owner.wanted();
+    let isBusy = owner.depths().some(({ lane, jobs }) => lane === 'batch' && jobs > 0);
+    let isChanged = false;
+    for (const backend of backends) {
+      const lane = laneOf(backend);
+      const running = owner.running(backend.name);
+      isBusy ||= running.batch > 0;
+      const before = lane.rule;
+      tickLane(lane, backend, { owner, running, onlineWaiting: wanted.get(backend.name) ?? 0, nowMs });
+      isChanged ||= before === undefined || lane.rule === undefined || lane.rule.cap > before.cap;
+      isChanged ||= (lane.rule?.reserveSlots ?? 0) < (before?.reserveSlots ?? 0);
+    }
+    if (isBusy) batchMs = nowMs;
+    if (nowMs - batchMs < lingerMs) arm();
+    if (isChanged) owner.capsChanged();
+  }
+
+  interface Moment {
+    readonly owner: LaneOwner;
+    readonly running: { readonly online: number; readonly batch: number };
+    readonly onlineWaiting: number;
+    readonly nowMs: number;
+  }
+
+  function tickLane(lane: Lane, backend: BackendView, { owner, running, onlineWaiting, nowMs }: Moment): void {
+    const { name, slots } = backend;
+    takeReading(lane, name, nowMs);
+    const signals: { -readonly [key in keyof CapSignals]: CapSignals[key] } = {
+      feel: lane.feeling.take(nowMs),
+      running,
+      onlineWaiting,
+    };
+    if (lane.engine !== undefined) signals.engine = lane.engine;
+    if (slots !== undefined) signals.places = Math.max(1, slots);
+    lane.cap.tick(nowMs, signals);
+    const now = isHeldUp(lane) && running.batch > 0 && mayReclaim(name) ? owner.reclaim(name, 1).jobs : 0;
+    const { jobs } = owner.reclaimed(name);
+    // What still runs is what batch may have, whoever wanted a place: one that was told just now is still among them.
+    if (jobs > lane.reclaimedJobs) lane.cap.reclaimed(Math.max(0, running.batch - now), nowMs);
+    lane.reclaimedJobs = jobs;
+    lane.isLate = false;
+    setRule(lane, name);
+  }
+
+  /**
+   * An online request that was sent there can't start for what batch jobs hold. Its place it has: who waits for one waits in
+   * the owner's queue, and the owner takes places back by itself.
+   */
+  function isHeldUp({ isLate, engine }: Lane): boolean {
+    return isLate && ((engine?.kvUsage ?? 0) >= blockedKv || (engine?.waiting ?? 0) > 0);
+  }
+
+  function mayReclaim(backend: string): boolean {
+    return made.reclaim.enabled && deps.abortsWork(backend) === true;
+  }
+
+  /** The same object while it says the same: the owner asks for it at each choice. */
+  function setRule(lane: Lane, backend: string): BatchRule {
+    const { cap, reserveSlots } = lane.cap.state();
+    const { gate } = made.control;
+    const canReclaim = mayReclaim(backend);
+    const { rule } = lane;
+    if (rule?.cap === cap && rule.reserveSlots === reserveSlots && rule.gate === gate && rule.reclaim === canReclaim)
+      return rule;
+    return (lane.rule = { cap, reserveSlots, gate, reclaim: canReclaim });
+  }
+
+  function look(stream: LiveStream, nowMs: number): void {
+    const lane = lanes.get(stream.backend);
+    if (lane === undefined) return;
+    lane.feeling.saw(stream, nowMs);
+    const { sentMs, bound } = stream;
+    const isWaiting = stream.lane === 'online' && stream.streams && stream.firstTokenMs === undefined;
+    if (isWaiting && sentMs !== undefined && nowMs - sentMs >= made.reclaim.afterTtftShare * bound.ttftMs)
+      lane.isLate = true;
+  }
+
+  function takeReading(lane: Lane, backend: string, nowMs: number): void {
+    const reading = deps.engine(backend);
+    if (reading === undefined || nowMs - reading.atMs > staleMs) {
+      lane.engine = undefined;
+      return;
+    }
+    if (lane.engine?.atMs === reading.atMs) return;
+    const { kvUsage, waiting } = reading.gauges;
+    const { preemptions } = reading.counters;
+    const engine: { -readonly [key in keyof EngineSignals]: EngineSignals[key] } = { atMs: reading.atMs };
+    if (kvUsage !== undefined) engine.kvUsage = kvUsage;
+    if (waiting !== undefined) engine.waiting = waiting;
+    // An engine that was started anew begins to count anew.
+    if (preemptions !== undefined && lane.preemptions !== undefined)
+      engine.preempted = Math.max(0, preemptions - lane.preemptions);
+    lane.preemptions = preemptions;
+    lane.engine = engine;
+  }
+
+  function arm(): void {
+    if (!stopped) timer ??= clock.timer(made.control.tickMs, tick);
+  }
+
+  /** Begins, where nothing was looked at for a while: with what is known at once. */
+  function begin(): void {
+    batchMs = clock.nowMs();
+    if (timer !== undefined || stopped) return;
+    const owner = deps.owner();
+    const nowMs = clock.nowMs();
+    follow(fleet());
+    for (const backend of fleet().backends) {
+      const lane = laneOf(backend);
+      lane.rule = undefined;
+      const running = owner.running(backend.name);
+      const places = backend.slots === undefined ? {} : { places: Math.max(1, backend.slots) };
+      lane.cap.tick(nowMs, { feel: {}, running, onlineWaiting: 0, ...places });
+    }
+    arm();
+  }
+
+  return {
+    batchOn(backend) {
+      begin();
+      const lane = lanes.get(backend);
+      return lane === undefined ? nothing : (lane.rule ?? setRule(lane, backend));
+    },
+    onlineAsked(job) {
+      const nowMs = clock.nowMs();
+      for (const lane of poolOf(job)) {
+        const before = lane.cap.state();
+        lane.cap.onlineArrived(nowMs);
+        // It had all while nobody was online.
+        if (lane.cap.state() !== before) lane.rule = undefined;
+      }
+    },
+    ended(stream) {
+      if (timer !== undefined) lanes.get(stream.backend)?.feeling.ended(stream, clock.nowMs());
+    },
+    isTicking: () => timer !== undefined,
+    state() {
+      follow(fleet());
+      return fleet().backends.map((backend) => stateOf(backend, laneOf(backend), deps));
+    },
+    stop() {
+      stopped = true;
+      timer?.cancel();
+      timer = undefined;
+    },
+  };
+}
+
+/** It isn't in the fleet. */
+const nothing: BatchRule = { cap: 0, reserveSlots: 0, gate: true, reclaim: false };
+
+function stateOf({ name }: BackendView, lane: Lane, { owner, abortsWork }: LanesDeps): BackendLanes {
+  const { cap, cause, sinceMs, pressure, pressures, reserveSlots, lastCut } = lane.cap.state();
+  const works = abortsWork(name);
+  const reclaimed = owner().reclaimed(name);
+  return {
+    backend: name,
+    cap,
+    cause,
+    sinceMs,
+    pressures,
+    reserveSlots,
+    running: owner().running(name),
+    reclaimed: reclaimed.jobs,
+    wastedTokens: reclaimed.lostTokens,
+    ...(pressure === undefined ? {} : { pressure }),
+    ...(works === undefined ? {} : { abortsWork: works }),
+    ...(lastCut === undefined ? {} : { lastCut }),
+  };
+}
+
+/** What a request's SLO allows, before it is sent; ms. @param promptTokens those to be computed */
+export type SloBounds = (job: Job, promptTokens: number) => { readonly ttftMs?: number; readonly tpotMs?: number };
+
+/** About so many bytes of a request make a prompt token. */
+const bytesPerToken = 4;
+
+/** The lanes as the pipeline knows them. */
+export function lanesTold(lanes: Lanes, settings: () => LaneSettings, sloBounds: SloBounds) {
+  return {
+    onlineAsked: lanes.onlineAsked,
+    ended: lanes.ended,
+    isTicking: lanes.isTicking,
+    boundOf(job: Job, promptTokens: number) {
+      const { control } = settings();
+      const { ttftMs = control.ttftMs, tpotMs = control.tpotMs } = sloBounds(job, promptTokens);
+      return { ttftMs, tpotMs };
+    },
+    ttftBoundMs: (job: Job) => sloBounds(job, job.bodyBytes / bytesPerToken).ttftMs,
+    maxReclaims: () => (settings().reclaim.enabled ? settings().reclaim.maxTimes : 0),
+    enginePriority: () => settings().control.enginePriority,
+  };
+}

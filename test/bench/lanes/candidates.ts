@@ -1,0 +1,110 @@
+/**
+ * What is compared: the shipped lanes, the same with parts left out, fixed numbers, and other rules for the cap. Each is the owner and
+ * the lanes themselves under other settings, or with another rule in the place of the shipped one.
+ */
+import { type BatchCap, type CapSignals, createBatchCap, type OnlineFeel } from '../../../src/admit/batch-cap.ts';
+import { laneDefaults, type LaneSettings } from '../../../src/admit/lane-settings.ts';
+import { createGradient } from './gradient.ts';
+import { slo } from './settings.ts';
+
+export interface Candidate {
+  readonly name: string;
+  /** How it stands to the shipped one; `bar`: what the shipped one must not be worse than in both columns. */
+  readonly kind: 'online only' | 'unbounded' | 'bar' | 'other' | 'shipped' | 'without';
+  readonly lanes: LaneSettings;
+  /** of the engines */
+  readonly scheduling: 'fcfs' | 'priority';
+  readonly makeCap?: (beganMs: number) => BatchCap;
+}
+
+type Change<Part> = { readonly [Key in keyof Part]?: Part[Key] };
+
+export interface LaneChange {
+  readonly batch?: Change<LaneSettings['batch']>;
+  readonly control?: Change<LaneSettings['control']>;
+  readonly reclaim?: Change<LaneSettings['reclaim']>;
+}
+
+/** The shipped settings for the objective that all are judged by, but for what is changed. */
+export function lanesWith({ batch, control, reclaim }: LaneChange = {}): LaneSettings {
+  return {
+    ...laneDefaults,
+    batch: { ...laneDefaults.batch, ...batch },
+    control: { ...laneDefaults.control, ttftMs: slo.ttftMs, tpotMs: slo.tpotMs, ...control },
+    reclaim: { ...laneDefaults.reclaim, ...reclaim },
+    refuseBeyond: 0,
+  };
+}
+
+const bare = { gate: false, enginePriority: true } as const;
+const kept = { reclaim: { enabled: false } } as const;
+
+function fixed(cap: number): LaneSettings {
+  return lanesWith({ control: { ...bare, cap }, ...kept });
+}
+
+/** Additive increase, halving on one signal alone, as section 6.2 of most such rules has it: threshold .7, one job a tick. */
+function oneSignal(pick: (feel: OnlineFeel) => number | undefined): (beganMs: number) => BatchCap {
+  const { batch, control } = lanesWith();
+  return (beganMs) => {
+    const cap = createBatchCap({ batch, control: { ...control, ...plainRule } }, beganMs);
+    return {
+      ...cap,
+      tick(nowMs, { feel, running, onlineWaiting, places }: CapSignals) {
+        const value = pick(feel);
+        return cap.tick(nowMs, {
+          feel: value === undefined ? {} : { itl: value },
+          running,
+          onlineWaiting,
+          ...(places === undefined ? {} : { places }),
+        });
+      },
+    };
+  };
+}
+
+/** Of the rule without what the shipped one adds. */
+const plainRule = { threshold: 0.7, decrease: 0.5, increase: 1 } as const;
+
+const shipped = { kind: 'shipped', scheduling: 'priority', lanes: lanesWith() } as const;
+const without = { kind: 'without', scheduling: 'priority' } as const;
+
+export const laneCandidates: readonly Candidate[] = [
+  { name: 'online only', kind: 'online only', scheduling: 'priority', lanes: fixed(0) },
+  { name: 'no control: 64, first come', kind: 'unbounded', scheduling: 'fcfs', lanes: fixed(64) },
+  { name: 'engine priority alone: 64', kind: 'other', scheduling: 'priority', lanes: fixed(64) },
+  ...[4, 8, 16].map((cap): Candidate => ({
+    name: `fixed ${cap}`,
+    kind: 'bar',
+    scheduling: 'priority',
+    lanes: fixed(cap),
+  })),
+  {
+    name: 'AIMD on running TPOT',
+    kind: 'bar',
+    scheduling: 'priority',
+    lanes: lanesWith({ control: bare, ...kept }),
+    makeCap: oneSignal(({ tpot }) => tpot),
+  },
+  {
+    name: 'AIMD on mean gaps',
+    kind: 'bar',
+    scheduling: 'priority',
+    lanes: lanesWith({ control: bare, ...kept }),
+    makeCap: oneSignal(({ itl }) => itl),
+  },
+  {
+    name: 'Gradient2 on TTFT + gaps',
+    kind: 'other',
+    scheduling: 'priority',
+    lanes: lanesWith({ control: bare, ...kept }),
+    makeCap: (beganMs) => createGradient(beganMs),
+  },
+  { name: 'shipped', ...shipped },
+  { name: 'without gate', ...without, lanes: lanesWith({ control: { gate: false } }) },
+  { name: 'without reclaiming', ...without, lanes: lanesWith(kept) },
+  { name: 'on engines without priority', ...without, scheduling: 'fcfs', lanes: lanesWith() },
+  { name: 'increase .3', ...without, lanes: lanesWith({ control: { increase: 0.3 } }) },
+  { name: 'increase 1', ...without, lanes: lanesWith({ control: { increase: 1 } }) },
+  { name: 'minShare .05', ...without, lanes: lanesWith({ batch: { minShare: 0.05 } }) },
+];

@@ -1,0 +1,15 @@
+/** Files of the largest size that anybody uploads, three at once, beside a stream. Needs no model server; takes a minute. */
+import { expect, it } from 'vitest';
+import { measureIntake } from '../support/batch-intake.ts';
+
+const MB = 1e6;
+
+it('C179 three uploads of 300 MB at once, validated beside a stream', { timeout: 600_000 }, async () => {
+  const load = { uploads: 3, lines: 150_000, lineBytes: 2000 };
+  const found = await measureIntake(load);
+  console.info(JSON.stringify(found));
+  expect(found.downloadedBytes).toBe(load.lines * load.lineBytes);
+  expect(found.rssPeakBytes - found.rssBeforeBytes).toBeLessThan(150 * MB);
+  expect(found.uploadGapMs.p99 - found.quietGapMs.p99).toBeLessThan(20);
+  expect(found.validationGapMs.p99 - found.quietGapMs.p99).toBeLessThan(20);
+});

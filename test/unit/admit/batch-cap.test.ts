@@ -1,0 +1,237 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type BatchCapSettings, type CapSignals, createBatchCap } from '../../../src/admit/batch-cap.ts';
+import { laneDefaults } from '../../../src/admit/lane-settings.ts';
+
+const tickMs = 250;
+
+function settingsWith(
+  control: Partial<BatchCapSettings['control']> = {},
+  batch: Partial<BatchCapSettings['batch']> = {},
+): BatchCapSettings {
+  return { control: { ...laneDefaults.control, ...control }, batch: { ...laneDefaults.batch, ...batch } };
+}
+
+/** A controller on a backend with 16 places, somebody online and as much batch running as it allows, unless a tick says otherwise. */
+function cappedBackend(settings = settingsWith(), places: number | 'untold' = 16) {
+  let nowMs = 1;
+  const cap = createBatchCap(settings, nowMs);
+  const tick = (over: Partial<CapSignals> = {}) => {
+    nowMs += tickMs;
+    return cap.tick(nowMs, {
+      feel: {},
+      running: { online: 1, batch: cap.state().cap },
+      onlineWaiting: 0,
+      ...(places === 'untold' ? {} : { places }),
+      ...over,
+    });
+  };
+  const ticks = (count: number, over: Partial<CapSignals> = {}) => {
+    for (let i = 0; i < count; i += 1) tick(over);
+    return cap.state();
+  };
+  return { cap, tick, ticks, nowMs: () => nowMs };
+}
+
+const reading = (atMs: number, over: object) => ({ engine: { atMs, ...over } });
+
+describe('the cap on batch', () => {
+  it('is all places while nobody was ever online, and says so', () => {
+    const { tick } = cappedBackend();
+    expect(tick({ running: { online: 0, batch: 0 } })).toMatchObject({ cap: 16, cause: 'no_online', reserveSlots: 0 });
+  });
+
+  it('is control.maxPerBackend where the backend says no number of places', () => {
+    const { tick } = cappedBackend(settingsWith({ maxPerBackend: 40 }), 'untold');
+    expect(tick({ running: { online: 0, batch: 0 } }).cap).toBe(40);
+  });
+
+  it('grows by one a tick without any pressure, up to all places but the reserve', () => {
+    const { tick, ticks } = cappedBackend(settingsWith({}, { reserveSlots: 2 }));
+    const first = tick();
+    expect(first).toMatchObject({ cause: 'growing', cap: 5, reserveSlots: 2 });
+    expect(tick().cap).toBe(6);
+    expect(ticks(30)).toMatchObject({ cap: 14, cause: 'slots' });
+  });
+
+  it('grows the slower the nearer pressure comes to the threshold, and by whole jobs', () => {
+    const { ticks } = cappedBackend();
+    expect(ticks(1, { feel: { tpot: 0.35 } }).cap).toBe(4);
+    expect(ticks(1, { feel: { tpot: 0.35 } }).cap).toBe(5);
+    expect(ticks(1, { feel: { tpot: 0.35 } }).cap).toBe(5);
+    expect(ticks(1, { feel: { tpot: 0.35 } }).cap).toBe(6);
+  });
+
+  it('is halved each tick above the threshold, down to none', () => {
+    const { ticks } = cappedBackend();
+    ticks(12);
+    const seen = [1, 2, 3, 4, 5].map(() => ticks(1, { feel: { tpot: 0.71 } }).cap);
+    expect(seen).toEqual([8, 4, 2, 1, 0]);
+    expect(ticks(1, { feel: { tpot: 0.71 } })).toMatchObject({ cap: 0, cause: 'tpot', pressure: 0.71 });
+  });
+
+  it('is down from all places to a quarter half a second after a burst, and back within seconds of its end', () => {
+    const { ticks } = cappedBackend();
+    ticks(20);
+    expect(ticks(2, { feel: { itl: 1.2 } }).cap).toBe(4);
+    expect(ticks(6, { feel: { itl: 1.2 } }).cap).toBe(0);
+    expect(ticks(16).cap).toBeGreaterThanOrEqual(15);
+  });
+
+  it('does not grow past twice what batch uses', () => {
+    const { tick, ticks } = cappedBackend();
+    ticks(4);
+    expect(tick({ running: { online: 1, batch: 3 } })).toMatchObject({ cap: 8, cause: 'app_limited' });
+    expect(tick({ running: { online: 1, batch: 4 } })).toMatchObject({ cap: 9, cause: 'growing' });
+  });
+
+  it('comes back from none although batch uses nothing', () => {
+    const { ticks } = cappedBackend();
+    ticks(12, { feel: { tpot: 2 } });
+    expect(ticks(2, { running: { online: 1, batch: 0 } }).cap).toBe(1);
+  });
+
+  it('gives batch all after ten seconds without online work, and what it had before at the first online job', () => {
+    const { cap, ticks, nowMs } = cappedBackend();
+    ticks(3);
+    expect(cap.state().cap).toBe(7);
+    const quiet = { running: { online: 0, batch: 7 } };
+    expect(ticks(39, quiet).cause).not.toBe('no_online');
+    const before = cap.state().cap;
+    expect(ticks(2, { running: { online: 0, batch: 3 } })).toMatchObject({ cap: 16, cause: 'no_online' });
+    cap.onlineArrived(nowMs());
+    expect(cap.state().cap).toBe(before);
+  });
+
+  it('keeps the reserve from the very arrival on', () => {
+    const { cap, tick, nowMs } = cappedBackend(settingsWith({}, { reserveSlots: 3 }));
+    expect(tick({ running: { online: 0, batch: 9 } }).reserveSlots).toBe(0);
+    cap.onlineArrived(nowMs());
+    expect(cap.state().reserveSlots).toBe(3);
+  });
+
+  it.each([
+    ['tpot', { feel: { tpot: 0.9, itl: 0.2 } }, 0.9],
+    ['itl', { feel: { tpot: 0.2, itl: 0.9 } }, 0.9],
+    ['ttft', { feel: { tpot: 0.2, ttft: 1 } }, 0.8],
+    ['kv', { feel: {}, ...reading(1e6, { kvUsage: 0.9 }) }, 1],
+    ['waiting', { feel: {}, ...reading(1e6, { waiting: 1 }) }, 1.5],
+    ['waiting', { feel: {}, onlineWaiting: 1 }, 1.5],
+    ['preemptions', { feel: {}, ...reading(1e6, { preempted: 2 }) }, 1.5],
+  ] as const)('names %s as the cause where that presses most', (cause, signals, pressure) => {
+    const { tick } = cappedBackend();
+    const state = tick(signals);
+    expect(state).toMatchObject({ cap: 2, cause, lastCut: { cause } });
+    expect(state.pressure).toBeCloseTo(pressure);
+  });
+
+  it('is not pressed by a TTFT at eight tenths of its bound', () => {
+    expect(cappedBackend().tick({ feel: { ttft: 0.8 } }).cause).toBe('growing');
+  });
+
+  it('is cut once by one reading of the engine, and holds still until the next', () => {
+    const { ticks } = cappedBackend();
+    ticks(12);
+    const pressed = reading(5000, { waiting: 3 });
+    expect(ticks(1, pressed).cap).toBe(8);
+    expect(ticks(7, pressed)).toMatchObject({ cap: 8, cause: 'waiting' });
+    expect(ticks(1, reading(7000, { waiting: 1 })).cap).toBe(4);
+    expect(ticks(1, reading(9000, { waiting: 0 })).cap).toBe(5);
+  });
+
+  it('is cut by its own signals whatever an old reading says', () => {
+    const { ticks } = cappedBackend();
+    const held = reading(5000, { kvUsage: 0.8 });
+    ticks(1, held);
+    expect(ticks(1, { ...held, feel: { itl: 0.75 } })).toMatchObject({ cap: 1, cause: 'itl' });
+  });
+
+  it('never falls below the minimum share, and says that this holds it up', () => {
+    const { ticks } = cappedBackend(settingsWith({}, { minShare: 0.125 }));
+    expect(ticks(10, { feel: { tpot: 3 } })).toMatchObject({ cap: 2, cause: 'min_share' });
+  });
+
+  it('leaves at least one job where the minimum share is a part of one', () => {
+    const { ticks } = cappedBackend(settingsWith({}, { minShare: 0.1 }), 4);
+    expect(ticks(10, { feel: { tpot: 3 } }).cap).toBe(1);
+  });
+
+  it('is what remains after jobs were taken back, and grows from there', () => {
+    const { cap, tick, ticks, nowMs } = cappedBackend();
+    ticks(8);
+    cap.reclaimed(3, nowMs());
+    expect(cap.state()).toMatchObject({ cap: 3, cause: 'reclaimed', lastCut: { cause: 'reclaimed' } });
+    expect(tick().cap).toBe(4);
+  });
+
+  it('stays where it is when more remains than it allows', () => {
+    const { cap, ticks, nowMs } = cappedBackend();
+    ticks(1, { feel: { tpot: 2 } });
+    cap.reclaimed(9, nowMs());
+    expect(cap.state().cap).toBe(2);
+  });
+
+  it('fits itself to places that became fewer', () => {
+    const { ticks } = cappedBackend();
+    ticks(20);
+    expect(ticks(1, { places: 3 }).cap).toBe(3);
+  });
+
+  it('keeps a fixed number whatever presses, also while nobody is online', () => {
+    const { ticks } = cappedBackend(settingsWith({ cap: 6 }));
+    expect(ticks(5, { feel: { tpot: 3 }, onlineWaiting: 2 })).toMatchObject({ cap: 6, cause: 'fixed', pressure: 3 });
+    expect(ticks(60, { running: { online: 0, batch: 6 } }).cap).toBe(6);
+  });
+
+  it('comes back to a fixed number step by step after jobs were taken back', () => {
+    const { cap, ticks, nowMs } = cappedBackend(settingsWith({ cap: 6 }));
+    ticks(1);
+    cap.reclaimed(3, nowMs());
+    expect(cap.state()).toMatchObject({ cap: 3, cause: 'reclaimed' });
+    expect(ticks(2)).toMatchObject({ cap: 5, cause: 'reclaimed' });
+    expect(ticks(1)).toMatchObject({ cap: 6, cause: 'fixed' });
+  });
+
+  it('says since when its cause holds', () => {
+    const { tick, nowMs } = cappedBackend();
+    tick();
+    const sinceMs = nowMs();
+    tick();
+    expect(tick().sinceMs).toBe(sinceMs);
+    tick({ feel: { tpot: 1 } });
+    expect(tick({ feel: { tpot: 1 } }).sinceMs).toBe(nowMs() - tickMs);
+  });
+
+  it('is always a whole number between the minimum share and the places', () => {
+    const signal = fc.option(fc.double({ min: 0, max: 3, noNaN: true }), { nil: undefined });
+    const step = fc.record({
+      tpot: signal,
+      itl: signal,
+      ttft: signal,
+      kv: signal,
+      batch: fc.nat(20),
+      online: fc.nat(2),
+    });
+    fc.assert(
+      fc.property(
+        fc.array(step, { maxLength: 200 }),
+        fc.double({ min: 0, max: 0.5, noNaN: true }),
+        (steps, minShare) => {
+          const { cap, tick } = cappedBackend(settingsWith({}, { minShare }));
+          const least = minShare === 0 ? 0 : Math.ceil(minShare * 16);
+          for (const { tpot, itl, ttft, kv, batch, online } of steps) {
+            const feel = Object.fromEntries(
+              Object.entries({ tpot, itl, ttft }).filter(([, value]) => value !== undefined),
+            );
+            const engine = kv === undefined ? {} : reading(kv * 1e4, { kvUsage: Math.min(1, kv) });
+            const state = tick({ feel, running: { online, batch }, ...engine });
+            expect(Number.isInteger(state.cap)).toBe(true);
+            expect(state.cap).toBeGreaterThanOrEqual(least);
+            expect(state.cap).toBeLessThanOrEqual(16);
+            expect(cap.state()).toBe(state);
+          }
+        },
+      ),
+    );
+  });
+});

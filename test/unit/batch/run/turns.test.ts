@@ -1,0 +1,27 @@
+import { describe, expect, it } from 'vitest';
+import { createTurns } from '../../../../src/batch/run/turns.ts';
+
+const of = (tenant: string, expiresAt: number) => ({ tenant, expiresAt });
+
+describe('turns', () => {
+  it('go round the tenants, however many batches each has', () => {
+    const turns = createTurns();
+    const all = [of('a', 1), of('a', 2), of('a', 3), of('b', 9), of('c', 5)];
+    const served = Array.from({ length: 9 }, () => turns.next(all)?.tenant);
+    for (let n = 0; n < 9; n += 3) expect(new Set(served.slice(n, n + 3)).size).toBe(3);
+  });
+
+  it("give a tenant's turn to the batch that must end first, and to the earlier one on a tie", () => {
+    const turns = createTurns();
+    const tie = of('a', 2);
+    expect(turns.next([of('a', 3), tie, of('a', 2)])).toBe(tie);
+  });
+
+  it('are taken by those who can, and a tenant that comes later is next', () => {
+    const turns = createTurns();
+    expect(turns.next([])).toBeUndefined();
+    for (let n = 0; n < 5; n += 1) turns.next([of('a', 1)]);
+    expect(turns.next([of('a', 1), of('b', 2)])?.tenant).toBe('b');
+    expect(turns.next([of('a', 1), of('b', 2)])?.tenant).toBe('a');
+  });
+});
