@@ -51,6 +51,10 @@ interface Lane {
   readonly cap: BatchCap;
   readonly feeling: OnlineFeeling;
   rule: BatchRule | undefined;
+  /** Tightest bound on the pace of the online streams that were seen there last; ms a token. */
+  paceMs: number;
+  /** The same, of this tick. */
+  tickPaceMs: number;
   /** An online request was sent there and waits for its first token longer than it should. */
   isLate: boolean;
   /** Counter and moment of the reading before. */
@@ -64,6 +68,8 @@ interface Lane {
 const lingerMs = 10_000;
 /** A reading older than that tells of another time. */
 const staleMs = 10_000;
+/** An online stream has a few tokens, and some time in hand, after so many times what one may take. */
+const settlePaces = 2;
 /** An engine with a cache as full as this starts nobody. */
 const blockedKv = 0.95;
 /** A model that is asked for under ever new names is looked up anew. */
@@ -90,6 +96,8 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
       cap: deps.makeCap?.(name, nowMs) ?? createBatchCap(made, nowMs),
       feeling: createOnlineFeeling(),
       rule: undefined,
+      paceMs: made.control.tpotMs,
+      tickPaceMs: Infinity,
       isLate: false,
       preemptions: undefined,
       engine: undefined,
@@ -169,21 +177,26 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
     if (lane.engine !== undefined) signals.engine = lane.engine;
     if (slots !== undefined) signals.places = Math.max(1, slots);
     lane.cap.tick(nowMs, signals);
-    const now = isHeldUp(lane) && running.batch > 0 && mayReclaim(name) ? owner.reclaim(name, 1).jobs : 0;
+    const now = isHeldUp(lane, backend) && running.batch > 0 && mayReclaim(name) ? owner.reclaim(name, 1).jobs : 0;
     const { jobs } = owner.reclaimed(name);
     // What still runs is what batch may have, whoever wanted a place: one that was told just now is still among them.
     if (jobs > lane.reclaimedJobs) lane.cap.reclaimed(Math.max(0, running.batch - now), nowMs);
     lane.reclaimedJobs = jobs;
     lane.isLate = false;
+    if (lane.tickPaceMs < Infinity) lane.paceMs = lane.tickPaceMs;
+    lane.tickPaceMs = Infinity;
     setRule(lane, name);
   }
 
   /**
    * An online request that was sent there can't start for what batch jobs hold. Its place it has: who waits for one waits in
-   * the owner's queue, and the owner takes places back by itself.
+   * the owner's queue, and the owner takes places back by itself. An engine that runs fewer than it could has requests
+   * waiting for the prompts before them: no place that is taken back helps those.
    */
-  function isHeldUp({ isLate, engine }: Lane): boolean {
-    return isLate && ((engine?.kvUsage ?? 0) >= blockedKv || (engine?.waiting ?? 0) > 0);
+  function isHeldUp({ isLate, engine }: Lane, { slots, maxSequences }: BackendView): boolean {
+    if (!isLate || engine === undefined) return false;
+    const isFull = (engine.running ?? Infinity) >= (slots ?? maxSequences ?? 0);
+    return (engine.kvUsage ?? 0) >= blockedKv || ((engine.waiting ?? 0) > 0 && isFull);
   }
 
   function mayReclaim(backend: string): boolean {
@@ -194,11 +207,12 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
   function setRule(lane: Lane, backend: string): BatchRule {
     const { cap, reserveSlots } = lane.cap.state();
     const { gate } = made.control;
+    const settleMs = settlePaces * lane.paceMs;
     const canReclaim = mayReclaim(backend);
     const { rule } = lane;
-    if (rule?.cap === cap && rule.reserveSlots === reserveSlots && rule.gate === gate && rule.reclaim === canReclaim)
-      return rule;
-    return (lane.rule = { cap, reserveSlots, gate, reclaim: canReclaim });
+    if (rule?.cap === cap && rule.reserveSlots === reserveSlots && rule.gate === gate && rule.settleMs === settleMs)
+      if (rule.reclaim === canReclaim) return rule;
+    return (lane.rule = { cap, reserveSlots, gate, settleMs, reclaim: canReclaim });
   }
 
   function look(stream: LiveStream, nowMs: number): void {
@@ -206,6 +220,7 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
     if (lane === undefined) return;
     lane.feeling.saw(stream, nowMs);
     const { sentMs, bound } = stream;
+    if (stream.lane === 'online') lane.tickPaceMs = Math.min(lane.tickPaceMs, bound.tpotMs);
     const isWaiting = stream.lane === 'online' && stream.streams && stream.firstTokenMs === undefined;
     if (isWaiting && sentMs !== undefined && nowMs - sentMs >= made.reclaim.afterTtftShare * bound.ttftMs)
       lane.isLate = true;
@@ -218,11 +233,12 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
       return;
     }
     if (lane.engine?.atMs === reading.atMs) return;
-    const { kvUsage, waiting } = reading.gauges;
+    const { kvUsage, waiting, running } = reading.gauges;
     const { preemptions } = reading.counters;
     const engine: { -readonly [key in keyof EngineSignals]: EngineSignals[key] } = { atMs: reading.atMs };
     if (kvUsage !== undefined) engine.kvUsage = kvUsage;
     if (waiting !== undefined) engine.waiting = waiting;
+    if (running !== undefined) engine.running = running;
     // An engine that was started anew begins to count anew.
     if (preemptions !== undefined && lane.preemptions !== undefined)
       engine.preempted = Math.max(0, preemptions - lane.preemptions);

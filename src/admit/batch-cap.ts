@@ -27,8 +27,9 @@ export interface EngineSignals {
   readonly atMs: number;
   /** 0 to 1 */
   readonly kvUsage?: number;
-  /** requests that it took and hasn't started */
+  /** requests that it took and hasn't started, and those that it computes */
   readonly waiting?: number;
+  readonly running?: number;
   /** preemptions since the reading before */
   readonly preempted?: number;
 }
@@ -79,6 +80,16 @@ const fullKv = 0.9;
 const ttftWeight = 0.8;
 /** Of what is wrong as soon as it is there. */
 const pressed = 1.5;
+/** Gaps between tokens are smoothed over about as long as an answer takes. */
+const smoothMs = 4000;
+/** A cut shows only when jobs have ended and streams have had some tokens: until then there is no second one. */
+const cutPauseMs = 1000;
+/** Less than that is none, so that growing again takes no longer after many cuts. */
+const leastCap = 0.5;
+/** Of how many were online at once a third still counts after so long. Batch jobs keep their places for some ten seconds. */
+const peakMs = 30_000;
+/** Times its root are kept beside the peak, since the next one may be higher. One who is online alone leaves batch the second place. */
+const peakMargin = 0.9;
 /** Before anything is known of the backend, once somebody is online. */
 const firstCap = 4;
 
@@ -97,6 +108,12 @@ export function createBatchCap(settings: BatchCapSettings, beganMs: number): Bat
   /** Fixed cap that something was taken back from: on its way up again. */
   let isShort = false;
   let places: number | undefined;
+  /** Online jobs at once there, the most of late: what came a while ago counts for less. */
+  let onlinePeak = 0;
+  /** Over its bound, smoothed. */
+  let itl = 0;
+  let tickedMs = beganMs;
+  let cutMs = -Infinity;
   let lastCut: CapState['lastCut'];
   let since: { readonly cause: CapCause; readonly atMs: number } | undefined;
   let state = stateOf(isIdle ? 'no_online' : 'fixed', beganMs, {});
@@ -111,8 +128,26 @@ export function createBatchCap(settings: BatchCapSettings, beganMs: number): Bat
     return batch.minShare <= 0 ? 0 : Math.max(1, Math.ceil(batch.minShare * limit()));
   }
 
+  /** Places that online will want again within the time that a batch job keeps one. */
+  function kept(): number {
+    if (places === undefined) return 0;
+    return Math.max(
+      batch.reserveSlots,
+      fixed === undefined ? Math.floor(onlinePeak + peakMargin * Math.sqrt(onlinePeak)) : 0,
+    );
+  }
+
   function most(): number {
-    return Math.max(least(), Math.min(limit() - (places === undefined ? 0 : batch.reserveSlots), fixed ?? Infinity));
+    return Math.max(least(), Math.min(limit() - kept(), fixed ?? Infinity));
+  }
+
+  /** What is felt just now says little of one stream's pace: a step with a long prompt in it is one gap among hundreds. */
+  function smooth(nowMs: number, { feel, running, onlineWaiting }: CapSignals): OnlineFeel {
+    const keptShare = (ms: number) => Math.exp((tickedMs - nowMs) / ms);
+    onlinePeak = Math.max(running.online + onlineWaiting, onlinePeak * keptShare(peakMs));
+    itl = (feel.itl ?? 0) + (itl - (feel.itl ?? 0)) * keptShare(smoothMs);
+    tickedMs = nowMs;
+    return feel.itl === undefined ? feel : { ...feel, itl };
   }
 
   function stateOf(cause: CapCause, nowMs: number, pressures: Pressures): CapState {
@@ -129,9 +164,14 @@ export function createBatchCap(settings: BatchCapSettings, beganMs: number): Bat
     };
   }
 
-  function cut(cause: CapCause, nowMs: number): CapCause {
-    cap = Math.max(least(), cap * decrease);
-    lastCut = { cause, atMs: nowMs };
+  /** @param running what the cap allows beyond it nobody uses */
+  function cut(cause: CapCause, nowMs: number, running: number): CapCause {
+    if (nowMs - cutMs >= cutPauseMs) {
+      cutMs = nowMs;
+      const left = Math.min(cap, Math.max(1, running)) * decrease;
+      cap = Math.max(least(), left < leastCap ? 0 : left);
+      lastCut = { cause, atMs: nowMs };
+    }
     return cap === least() && cap > 0 ? 'min_share' : cause;
   }
 
@@ -151,7 +191,7 @@ export function createBatchCap(settings: BatchCapSettings, beganMs: number): Bat
     if (engine !== undefined) actedMs = engine.atMs;
     const cause = nameOf(isActing ? acting : pressures);
     // What the engine said a while ago is no reason to cut again, nor to grow.
-    return isActing ? cut(cause, nowMs) : cause;
+    return isActing ? cut(cause, nowMs, signals.running.batch) : cause;
   }
 
   /** Back to the fixed number, where something was taken back. */
@@ -165,7 +205,7 @@ export function createBatchCap(settings: BatchCapSettings, beganMs: number): Bat
     tick(nowMs, signals) {
       places = signals.places;
       if (signals.running.online > 0 || signals.onlineWaiting > 0) onlineMs = nowMs;
-      const pressures = pressuresOf(signals);
+      const pressures = pressuresOf({ ...signals, feel: smooth(nowMs, signals) });
       isIdle = fixed === undefined && nowMs - onlineMs >= idleMs;
       // What it was saved with may not fit any more.
       cap = Math.max(least(), Math.min(cap, most()));

@@ -17,6 +17,7 @@ export interface BatchStand {
   readonly share: number;
   readonly held: Held | undefined;
   readonly load: LoadView;
+  readonly nowMs: number;
 }
 
 /** As much as online. */
@@ -45,9 +46,19 @@ export function isAllowed(job: Demand, backend: BackendView, stand: BatchStand):
   if (!job.generates) return true;
   const slots = allowedSlots(backend, stand);
   if (held === undefined) return slots > 0;
-  if (rule.gate && (held.batchPrompts > 0 || (held.onlinePrompts > 0 && !isShort(stand)))) return false;
+  if (rule.gate && held.batchPrompts > 0) return false;
+  if (rule.gate && (held.onlinePrompts > 0 || settlesIn(stand) > 0) && !isShort(stand)) return false;
   // What needs more than batch may have at all would never start: it may have all of that, if nothing else does.
   return held.batchSlots + slotsOf(job, backend) <= slots || (held.batchSlots === 0 && slots > 0);
+}
+
+/**
+ * Ms until the online stream that began there last has a few tokens: a pause among its first ones weighs most on its pace, and an
+ * answer of twenty tokens has no others to make up for it.
+ */
+export function settlesIn({ rule, held, nowMs }: BatchStand): number {
+  if (!rule.gate || rule.settleMs === undefined || held === undefined) return 0;
+  return Math.max(0, held.onlineFirstMs + rule.settleMs - nowMs);
 }
 
 export function mayStart(job: Demand, backend: BackendView, stand: BatchStand): boolean {

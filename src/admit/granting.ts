@@ -40,7 +40,7 @@ export function createGranting(deps: GrantingDeps): (waiter: Waiter, target: Ran
     const share = new Share(held, job, slots);
     let open = true;
     const decoding = () => {
-      if (!open || !share.decoding()) return;
+      if (!open || !share.decoding(clock.nowMs())) return;
       errand?.computed?.();
       deps.changed();
     };

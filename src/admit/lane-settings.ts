@@ -71,7 +71,7 @@ export const laneDefaults: LaneSettings = {
     cap: 'adaptive',
     maxPerBackend: 64,
     tickMs: 250,
-    threshold: 0.7,
+    threshold: 0.85,
     decrease: 0.5,
     increase: 1,
     idleMs: 10_000,

@@ -27,6 +27,11 @@ export interface Held {
   /** prompts that are computed there, as far as is known, by lane */
   onlinePrompts: number;
   batchPrompts: number;
+  /** of the sequences that decode there, and of the prompt tokens of these, batch's */
+  batchDecoding: number;
+  batchContextTokens: number;
+  /** when an online job's first token came there last */
+  onlineFirstMs: number;
   /** told to leave, and still there */
   leavingJobs: number;
   leavingSlots: number;
@@ -41,6 +46,11 @@ export interface Held {
 
 export interface Loads {
   of(backend: string): LoadView;
+  /**
+   * As an online job should see it: without what batch decodes there, since batch makes way. Else the backends from which batch
+   * was just driven would draw all online jobs, and be pressed the more. Places and prompts count whoever has them.
+   */
+  withoutBatch(backend: string): LoadView;
   held(backend: string): Held | undefined;
   /** Begins to count where nothing was held. */
   heldOn(backend: BackendView): Held;
@@ -64,6 +74,21 @@ export function createLoads(fleet: () => FleetSnapshot): Loads {
   const loads = new Map<string, Held>();
   return {
     of: (backend) => loads.get(backend)?.load ?? idle,
+    withoutBatch(backend) {
+      const held = loads.get(backend);
+      if (held === undefined) return idle;
+      const { load, batchJobs, batchDecoding, batchContextTokens } = held;
+      if (batchJobs === 0) return load;
+      return {
+        jobs: load.jobs - batchJobs,
+        slots: load.slots,
+        lastUsed: load.lastUsed,
+        pendingTokens: load.pendingTokens,
+        pendingJobs: load.pendingJobs,
+        decoding: load.decoding - batchDecoding,
+        contextTokens: load.contextTokens - batchContextTokens,
+      };
+    },
     held: (backend) => loads.get(backend),
     heldOn({ name, url }) {
       const known = loads.get(name);
@@ -97,6 +122,9 @@ function createHeld(url: string): Held {
     batchSlots: 0,
     onlinePrompts: 0,
     batchPrompts: 0,
+    batchDecoding: 0,
+    batchContextTokens: 0,
+    onlineFirstMs: -Infinity,
     leavingJobs: 0,
     leavingSlots: 0,
     takeable: new Bag(),
@@ -176,12 +204,17 @@ export class Share {
   }
 
   /** @returns false when it decodes already */
-  decoding(): boolean {
+  decoding(nowMs: number): boolean {
     if (this.#stage !== 'pending' || this.#sequences === 0) return false;
     this.#leaveStage();
     this.#stage = 'decoding';
-    this.#held.load.decoding += this.#sequences;
-    this.#held.load.contextTokens += this.#promptTokens;
+    const held = this.#held;
+    held.load.decoding += this.#sequences;
+    held.load.contextTokens += this.#promptTokens;
+    if (this.#isBatch) {
+      held.batchDecoding += this.#sequences;
+      held.batchContextTokens += this.#promptTokens;
+    } else held.onlineFirstMs = nowMs;
     return true;
   }
 
@@ -199,7 +232,8 @@ export class Share {
   }
 
   #leaveStage(): void {
-    const { load } = this.#held;
+    const held = this.#held;
+    const { load } = held;
     if (this.#stage === 'pending') {
       if (this.#sequences > 0) load.pendingJobs -= 1;
       load.pendingTokens -= this.#backlogTokens;
@@ -207,6 +241,9 @@ export class Share {
     } else if (this.#stage === 'decoding') {
       load.decoding -= this.#sequences;
       load.contextTokens -= this.#promptTokens;
+      if (!this.#isBatch) return;
+      held.batchDecoding -= this.#sequences;
+      held.batchContextTokens -= this.#promptTokens;
     }
   }
 

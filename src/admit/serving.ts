@@ -8,11 +8,20 @@ import type { BackendView } from '../domain/fleet.ts';
 import type { Job } from '../domain/job.ts';
 import { isRefusal } from '../domain/refusal.ts';
 import type { Clock, Timer } from '../platform/clock.ts';
-import { type BatchStand, type Demand, isAllowed, isShort, mayStart, openRule, shareOf } from './batch-room.ts';
+import {
+  type BatchStand,
+  type Demand,
+  isAllowed,
+  isShort,
+  mayStart,
+  openRule,
+  settlesIn,
+  shareOf,
+} from './batch-room.ts';
 import type { LaneQueue } from './lane-queue.ts';
 import type { LaneSettings } from './lane-settings.ts';
 import { hasRoom, type Loads } from './load.ts';
-import type { OwnerDeps, RankedTarget } from './owner.ts';
+import type { LoadView, OwnerDeps, RankedTarget } from './owner.ts';
 import { isOrdinary, modelOf, type Waiter } from './waiter.ts';
 
 /** By backend, how many wait for a place there. */
@@ -71,12 +80,22 @@ export function createServing(deps: ServingDeps): Serving {
   const laneOf = ({ ask }: Waiter) => (ask.job.lane === 'batch' ? batch : online);
 
   function standOf(backend: BackendView): BatchStand {
-    return {
+    const stand = {
       rule: deps.batchOn?.(backend.name) ?? openRule,
       share: shareOf(backend, lanes()),
       held: loads.held(backend.name),
       load: loads.of(backend.name),
+      nowMs: clock.nowMs(),
     };
+    const settlesMs = settlesIn(stand);
+    if (settlesMs > 0) wakeIn(settlesMs);
+    return stand;
+  }
+
+  /** One that is on trial has one job at a time, of whichever lane. */
+  function loadFor({ lane }: Job): (backend: string) => LoadView {
+    const seesAll = lane === 'batch' || fleet().backends.some(({ onTrial }) => onTrial === true);
+    return seesAll ? loads.of : loads.withoutBatch;
   }
 
   function isFreeForBatch(job: Job, backend: BackendView, ifShort: boolean): boolean {
@@ -90,7 +109,7 @@ export function createServing(deps: ServingDeps): Serving {
    */
   function attempt(waiter: Waiter, blocked: ClaimsView, ifShort = false): boolean {
     const waitedMs = clock.nowMs() - waiter.sinceMs;
-    const choice = choose(waiter.ask, loads.of, { waitedMs, ahead: blocked });
+    const choice = choose(waiter.ask, loadFor(waiter.ask.job), { waitedMs, ahead: blocked });
     if (isRefusal(choice)) {
       settle(waiter);
       waiter.answer(choice);

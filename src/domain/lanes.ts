@@ -36,6 +36,8 @@ export interface BatchRule {
   readonly reserveSlots: number;
   /** at most one batch prompt is computed there at a time, and none while an online prompt waits for its first token */
   readonly gate: boolean;
+  /** With the gate: no batch prompt begins there so long after an online stream's first token. Absent: at once. */
+  readonly settleMs?: number;
   /** batch jobs may be taken back there for online ones; absent: they may */
   readonly reclaim?: boolean;
 }

@@ -1,6 +1,14 @@
 /** An owner of places on a clock that a test drives, with jobs of both lanes whose ends the test decides. */
 import { laneDefaults, type LaneSettings } from '../../src/admit/lane-settings.ts';
-import { createOwner, type Ask, type Choice, type Owner, type Permit, type Ticket } from '../../src/admit/owner.ts';
+import {
+  createOwner,
+  type Ask,
+  type Choice,
+  type LoadView,
+  type Owner,
+  type Permit,
+  type Ticket,
+} from '../../src/admit/owner.ts';
 import type { BackendView } from '../../src/domain/fleet.ts';
 import type { Job } from '../../src/domain/job.ts';
 import type { BatchRule } from '../../src/domain/lanes.ts';
@@ -41,6 +49,8 @@ export interface LaneAsk extends Partial<Omit<Ask, 'job'>> {
 interface LaneOver {
   readonly maxQueuedJobs?: number;
   readonly queueTimeoutMs?: number;
+  /** Hears at each choice what the job is shown of the backends' loads. */
+  readonly sees?: (job: Job, load: (backend: string) => LoadView) => void;
   readonly lanes?: Partial<Omit<LaneSettings, 'batch'>> & { readonly batch?: Partial<LaneSettings['batch']> };
 }
 
@@ -50,7 +60,8 @@ export function createLaneWorld(backends: BackendView[], over: LaneOver = {}): L
   const rules = new Map<string, BatchRule>();
   const started: string[] = [];
 
-  function choose({ job, exclude, affinity }: Ask): Choice | Refusal {
+  function choose({ job, exclude, affinity }: Ask, load: (backend: string) => LoadView): Choice | Refusal {
+    over.sees?.(job, load);
     const able = world.backends.filter(
       ({ name, models }) =>
         !exclude.includes(name) &&

@@ -137,7 +137,21 @@ describe('lanes', () => {
   });
 
   it('give all places while nobody is online', () => {
-    expect(lanes.batchOn('a')).toEqual({ cap: 8, reserveSlots: 0, gate: true, reclaim: true });
+    expect(lanes.batchOn('a')).toEqual({ cap: 8, reserveSlots: 0, gate: true, settleMs: 200, reclaim: true });
+  });
+
+  it('keep batch prompts out for two tokens’ time after a first token, by the tightest bound of those online', () => {
+    lanes.batchOn('a');
+    busy(1);
+    const bounds = [60, 40].map((tpotMs) => waitingStream({ bound: { ttftMs: 1000, tpotMs } }));
+    const ofBatch = waitingStream({ lane: 'batch', bound: { ttftMs: 1000, tpotMs: 10 } });
+    around.streams = [...bounds, ofBatch];
+    ticks(1);
+    expect(lanes.batchOn('a').settleMs).toBe(80);
+    expect(lanes.batchOn('b').settleMs).toBe(200);
+    around.streams = [];
+    ticks(1);
+    expect(lanes.batchOn('a').settleMs).toBe(80);
   });
 
   it('hand the owner the same rule until it is another one', () => {
@@ -184,12 +198,12 @@ describe('lanes', () => {
     expect(lanes.state().map(({ cap }) => cap)).toEqual([2, 5]);
   });
 
-  it('halve at a burst of slow streams and are back within two seconds of its end', () => {
+  it('cut batch down at a burst of slow streams and are back within two seconds of its end', () => {
     lanes.batchOn('a');
     lanes.onlineAsked({});
     busy(8);
     ticks(8);
-    expect(ofA()?.cap).toBe(8);
+    expect(ofA()?.cap).toBe(7);
     const stream = waitingStream({ firstTokenMs: around.clock.nowMs(), lastTokenMs: around.clock.nowMs() });
     around.streams = [stream];
     const decode = (paceMs: number) => {
@@ -198,7 +212,7 @@ describe('lanes', () => {
       ticks(1);
       stream.lastTokenMs = around.clock.nowMs();
     };
-    for (let i = 0; i < 6; i += 1) decode(125);
+    for (let i = 0; i < 16; i += 1) decode(125);
     expect(ofA()?.cap).toBe(0);
     expect(ofA()?.pressure).toBeGreaterThan(1.2);
     around.streams = [];
@@ -272,6 +286,15 @@ describe('lanes', () => {
       expect(around.asked).toEqual([]);
     });
 
+    it('leave batch alone where requests wait in an engine that could run more: a prompt is before them', () => {
+      around.readings.set('a', reading({ gauges: { waiting: 2, running: 7 } }));
+      ticks(6);
+      expect(around.asked).toEqual([]);
+      around.readings.set('a', reading({ gauges: { waiting: 2, running: 8 } }));
+      ticks(2);
+      expect(around.asked).toEqual([1, 1]);
+    });
+
     it.each([false, undefined])(
       'leave batch alone where ending a request is known to free nothing, or not known to (%s)',
       (works) => {
@@ -333,7 +356,7 @@ describe('lanes', () => {
     ticks(8);
     around.settings = structuredClone(laneDefaults);
     ticks(1);
-    expect(ofA()).toMatchObject({ cap: 8, cause: 'slots' });
+    expect(ofA()).toMatchObject({ cap: 7, cause: 'slots' });
   });
 
   it('work with another policy in the controller’s place', () => {

@@ -2,8 +2,9 @@
  * What is compared: the shipped lanes, the same with parts left out, fixed numbers, and other rules for the cap. Each is the owner and
  * the lanes themselves under other settings, or with another rule in the place of the shipped one.
  */
-import { type BatchCap, type CapSignals, createBatchCap, type OnlineFeel } from '../../../src/admit/batch-cap.ts';
+import type { BatchCap } from '../../../src/admit/batch-cap.ts';
 import { laneDefaults, type LaneSettings } from '../../../src/admit/lane-settings.ts';
+import { createAimd } from './aimd.ts';
 import { createGradient } from './gradient.ts';
 import { slo } from './settings.ts';
 
@@ -43,29 +44,6 @@ function fixed(cap: number): LaneSettings {
   return lanesWith({ control: { ...bare, cap }, ...kept });
 }
 
-/** Additive increase, halving on one signal alone, as section 6.2 of most such rules has it: threshold .7, one job a tick. */
-function oneSignal(pick: (feel: OnlineFeel) => number | undefined): (beganMs: number) => BatchCap {
-  const { batch, control } = lanesWith();
-  return (beganMs) => {
-    const cap = createBatchCap({ batch, control: { ...control, ...plainRule } }, beganMs);
-    return {
-      ...cap,
-      tick(nowMs, { feel, running, onlineWaiting, places }: CapSignals) {
-        const value = pick(feel);
-        return cap.tick(nowMs, {
-          feel: value === undefined ? {} : { itl: value },
-          running,
-          onlineWaiting,
-          ...(places === undefined ? {} : { places }),
-        });
-      },
-    };
-  };
-}
-
-/** Of the rule without what the shipped one adds. */
-const plainRule = { threshold: 0.7, decrease: 0.5, increase: 1 } as const;
-
 const shipped = { kind: 'shipped', scheduling: 'priority', lanes: lanesWith() } as const;
 const without = { kind: 'without', scheduling: 'priority' } as const;
 
@@ -84,14 +62,14 @@ export const laneCandidates: readonly Candidate[] = [
     kind: 'bar',
     scheduling: 'priority',
     lanes: lanesWith({ control: bare, ...kept }),
-    makeCap: oneSignal(({ tpot }) => tpot),
+    makeCap: createAimd(({ tpot }) => tpot),
   },
   {
     name: 'AIMD on mean gaps',
     kind: 'bar',
     scheduling: 'priority',
     lanes: lanesWith({ control: bare, ...kept }),
-    makeCap: oneSignal(({ itl }) => itl),
+    makeCap: createAimd(({ itl }) => itl),
   },
   {
     name: 'Gradient2 on TTFT + gaps',
@@ -105,6 +83,5 @@ export const laneCandidates: readonly Candidate[] = [
   { name: 'without reclaiming', ...without, lanes: lanesWith(kept) },
   { name: 'on engines without priority', ...without, scheduling: 'fcfs', lanes: lanesWith() },
   { name: 'increase .3', ...without, lanes: lanesWith({ control: { increase: 0.3 } }) },
-  { name: 'increase 1', ...without, lanes: lanesWith({ control: { increase: 1 } }) },
   { name: 'minShare .05', ...without, lanes: lanesWith({ batch: { minShare: 0.05 } }) },
 ];

@@ -1,11 +1,11 @@
 /**
- * Online alone against online with an endless batch, under the shipped rule for lanes and others, on simulated engines:
+ * Online alone against online with an endless batch, under the shipped lanes and other rules, on simulated engines:
  *
  *   node test/bench/lanes/evaluate.mjs [--conv FILE] [--code FILE] [--short] [--settings WORD] [--candidates WORD] [--output FOLDER]
  *
- * Writes the raw figures, one JSON line a play. Without Azure's traces their settings are played on generators.
+ * Writes the raw figures (a JSON line for each play) and a table. Without Azure's traces their settings are played on generators.
  */
-import { appendFileSync, mkdirSync } from 'node:fs';
+import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -19,20 +19,26 @@ const { values } = parseArgs({
     short: { type: 'boolean', default: false },
     settings: { type: 'string', default: '' },
     candidates: { type: 'string', default: '' },
-    output: { type: 'string', default: join(here, 'results') },
+    output: { type: 'string', default: fileURLToPath(new URL('../results', import.meta.url)) },
   },
 });
 const loaded = await runnerImport(join(here, 'evaluation.ts'), { configFile: false, logLevel: 'error' });
-const { laneCandidates, laneSettings, playOne } = loaded.module;
+const { laneCandidates, laneSettings, partsOf, playOne, tableOf } = loaded.module;
 mkdirSync(values.output, { recursive: true });
-const file = join(values.output, `${new Date().toISOString().slice(0, 16).replace(':', '')}-lanes.jsonl`);
+const file = join(values.output, `${new Date().toISOString().slice(0, 16).replace(':', '')}-lanes`);
+rmSync(`${file}.jsonl`, { force: true });
+const rows = [];
 for (const setting of laneSettings.filter(({ name }) => name.includes(values.settings))) {
-  const played = values.short ? { ...setting, seconds: 180 } : setting;
-  for (const candidate of laneCandidates.filter(({ name }) => name.includes(values.candidates))) {
-    const row = playOne(played, candidate, { conv: values.conv, code: values.code });
-    appendFileSync(file, `${JSON.stringify(row)}\n`);
-    const { attainment, batchTokensPerSecond, waste } = row.figures;
-    const text = `${(attainment * 100).toFixed(1)} %, ${batchTokensPerSecond.toFixed(0)} tokens/s, waste ${(waste * 100).toFixed(1)} %`;
-    process.stdout.write(`${row.setting}: ${row.candidate}: ${text}\n`);
+  for (const part of partsOf(setting, values.short)) {
+    for (const candidate of laneCandidates.filter(({ name }) => name.includes(values.candidates))) {
+      const row = playOne(setting, part, { candidate, files: { conv: values.conv, code: values.code } });
+      rows.push(row);
+      appendFileSync(`${file}.jsonl`, `${JSON.stringify(row)}\n`);
+      const { attainment, batchTokensPerSecond, waste } = row.figures;
+      const text = `${(attainment * 100).toFixed(2)} %, ${batchTokensPerSecond.toFixed(0)} tokens/s, waste ${(waste * 100).toFixed(1)} %`;
+      process.stderr.write(`${row.setting} ${part.seed}: ${row.candidate}: ${text}\n`);
+    }
   }
 }
+writeFileSync(`${file}.md`, tableOf(rows));
+process.stdout.write(tableOf(rows));

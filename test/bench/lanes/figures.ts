@@ -6,7 +6,7 @@ import type { Clock } from '../../../src/platform/clock.ts';
 import { Sketch } from '../../../src/platform/sketch.ts';
 import type { Engine } from '../../../src/sim/engine.ts';
 import type { SequenceEnd } from '../../../src/sim/sequence.ts';
-import { slo, warmUpSeconds } from './settings.ts';
+import { slo, step, warmUpSeconds } from './settings.ts';
 import type { Call } from './stage.ts';
 import type { Work } from './workload.ts';
 
@@ -29,19 +29,27 @@ export interface LaneFigures {
   readonly batchRunning: number;
   readonly oldestSeconds: number;
   readonly linesDone: number;
+  /** after each step out of silence, how long users were pressed beyond their bounds; s, p50, p90 and worst. Only of `step` */
+  readonly recoverySeconds?: readonly [number, number, number];
 }
 
-export interface Moment {
+interface Moment {
   readonly atMs: number;
   /** of what online users feel, over its bound, on the backend where it is worst: p90 of running TPOT, the longest wait for a first token */
   readonly pressure: number;
 }
 
-export interface FigureDeps {
+interface FigureDeps {
   readonly clock: Clock;
   readonly names: readonly string[];
   readonly beganMs: number;
   readonly endMs: number;
+}
+
+interface Ended {
+  readonly online: readonly Work[];
+  readonly engines: ReadonlyMap<string, Engine>;
+  readonly steps: boolean;
 }
 
 /** Fewer tokens say nothing of a stream's pace. */
@@ -58,7 +66,6 @@ export function createFigures({ clock, names, beganMs, endMs }: FigureDeps) {
   const isNow = () => counts(clock.nowMs());
 
   return {
-    moments,
     token(call: Call, atMs: number) {
       if (call.lane === 'batch' && counts(atMs)) batch.tokens += call.tokens === 0 ? call.promptTokens + 1 : 1;
     },
@@ -97,13 +104,7 @@ export function createFigures({ clock, names, beganMs, endMs }: FigureDeps) {
       batch.oldestMs = Math.max(batch.oldestMs, oldestMs ?? 0);
       for (const { lane } of calls) if (lane === 'batch') batch.running += 1 / names.length;
     },
-    end({
-      online,
-      engines,
-    }: {
-      readonly online: readonly Work[];
-      readonly engines: ReadonlyMap<string, Engine>;
-    }): LaneFigures {
+    end({ online, engines, steps }: Ended): LaneFigures {
       const requests = online.filter(({ atMs }) => counts(beganMs + atMs)).length;
       let preemptions = 0;
       for (const engine of engines.values()) preemptions += engine.view().counters.preemptions;
@@ -122,9 +123,30 @@ export function createFigures({ clock, names, beganMs, endMs }: FigureDeps) {
         batchRunning: batch.samples === 0 ? 0 : batch.running / batch.samples,
         oldestSeconds: batch.oldestMs / 1000,
         linesDone: batch.done,
+        ...(steps ? { recoverySeconds: recoveries(moments) } : {}),
       };
     },
   };
+}
+
+/** Pressed again within so long, it is still the same. */
+const joinedMs = 1000;
+
+/** From each step to the end of its first spell of pressure; 0 where there was none in the first five seconds. */
+function recoveries(moments: readonly Moment[]): readonly [number, number, number] {
+  const lastMs = moments.at(-1)?.atMs ?? 0;
+  const seconds: number[] = [];
+  for (let fromMs: number = step.firstMs; fromMs + step.everyMs <= lastMs; fromMs += step.everyMs) {
+    let endMs: number | undefined;
+    for (const { atMs, pressure } of moments) {
+      if (pressure < 1 || atMs < fromMs || atMs >= fromMs + step.onMs) continue;
+      if (endMs === undefined ? atMs < fromMs + 5000 : atMs - endMs <= joinedMs) endMs = atMs;
+    }
+    seconds.push(endMs === undefined ? 0 : (endMs - fromMs) / 1000);
+  }
+  seconds.sort((a, b) => a - b);
+  const at = (share: number) => seconds[Math.ceil(seconds.length * share) - 1] ?? 0;
+  return [at(0.5), at(0.9), at(1)];
 }
 
 function pressureOf(calls: ReadonlySet<Call>, nowMs: number): number {

@@ -23,6 +23,7 @@ import type { Work } from './workload.ts';
 export type Call = { -readonly [Key in keyof LiveStream]: LiveStream[Key] };
 
 export interface StageDeps {
+  readonly seconds: number;
   readonly online: readonly Work[];
   readonly nextLine: () => Work;
 }
@@ -55,7 +56,7 @@ export function playLanes(setting: LaneSetting, candidate: Candidate, deps: Stag
   const cost = { ...routeDefaults.cost, holdMs: slo.ttftMs / 4 };
   const routing = createRouting({ ...routeDefaults, cost }, { clock, fleet: () => snapshot });
   const beganMs = clock.nowMs();
-  const endMs = beganMs + setting.seconds * 1000;
+  const endMs = beganMs + deps.seconds * 1000;
   const figures = createFigures({ clock, names, beganMs, endMs });
   const calls = new Set<Call>();
   const readings = new Map<string, EngineReading>();
@@ -205,7 +206,7 @@ export function playLanes(setting: LaneSetting, candidate: Candidate, deps: Stag
   sample();
   clock.runUntil(endMs + afterwardsMs);
   lanes.stop();
-  return figures.end({ online: deps.online, engines: fleet.engines });
+  return figures.end({ online: deps.online, engines: fleet.engines, steps: setting.online === 'step' });
 }
 
 type Ended = (end: SequenceEnd, call: Call) => void;

@@ -10,8 +10,8 @@ import { hashedPrompt, type HashedPrompt } from '../../../src/sim/prompt.ts';
 import { createSeededRandom, wholeBetween } from '../../../src/sim/seeded-random.ts';
 import { generators } from '../../../src/sim/traces/generators/generator.ts';
 import { createTraceReader } from '../../../src/sim/traces/read-trace.ts';
-import type { Trace } from '../../../src/sim/traces/trace.ts';
-import type { LaneSetting } from './settings.ts';
+import type { Trace, TraceRequest } from '../../../src/sim/traces/trace.ts';
+import { type LanePart, type LaneSetting, step, stepRatePerSecond } from './settings.ts';
 
 export interface Work {
   readonly atMs: number;
@@ -26,20 +26,21 @@ export interface TraceFiles {
   readonly code?: string | undefined;
 }
 
-const standIn = { conv: 'smooth', code: 'bursty', smooth: 'smooth', bursty: 'bursty' } as const;
+const standIn = { conv: 'smooth', code: 'bursty', step: 'smooth' } as const;
 const hashTokens = 64;
 
 /** Online requests in order, and where they come from. */
 export function onlineWork(
-  setting: LaneSetting,
+  { online }: LaneSetting,
+  part: LanePart,
   files: TraceFiles,
 ): { readonly source: string; readonly work: Work[] } {
-  const { online, fromSeconds, seconds } = setting;
-  const file = online === 'conv' || online === 'code' ? files[online] : undefined;
-  const trace = file === undefined ? generated(setting) : readTrace(file);
+  const { fromSeconds, seconds } = part;
+  const file = online === 'step' ? undefined : files[online];
+  const requests = file === undefined ? generated(online, part) : readTrace(file).requests;
   const fromMs = file === undefined ? 0 : fromSeconds * 1000;
   const fresh = createIds(1);
-  const work = trace.requests
+  const work = requests
     .filter(({ atMs }) => atMs >= fromMs && atMs < fromMs + seconds * 1000)
     .map(({ atMs, promptTokens, outputTokens }, index) =>
       workOf({ atMs: atMs - fromMs, promptTokens, outputTokens, lane: 'online', id: `online-${index + 1}`, fresh }),
@@ -47,10 +48,16 @@ export function onlineWork(
   return { source: file === undefined ? `generator ${standIn[online]}` : `azure ${online} 2023`, work };
 }
 
-function generated({ online, seed, seconds, ratePerSecond }: LaneSetting): Trace {
+function generated(online: LaneSetting['online'], { seed, seconds }: LanePart): readonly TraceRequest[] {
   const { make, ratePerSecond: usual } = generators[standIn[online]];
-  const rate = ratePerSecond ?? usual;
-  return make({ requests: Math.ceil(seconds * rate * 4), ratePerSecond: rate, seed });
+  const ratePerSecond = online === 'step' ? stepRatePerSecond : usual;
+  const { requests } = make({ requests: Math.ceil(seconds * ratePerSecond * 4), ratePerSecond, seed });
+  if (online !== 'step') return requests;
+  const { onMs, everyMs, firstMs } = step;
+  return requests.map((request) => ({
+    ...request,
+    atMs: firstMs + Math.floor(request.atMs / onMs) * everyMs + (request.atMs % onMs),
+  }));
 }
 
 function readTrace(file: string): Trace {

@@ -54,6 +54,21 @@ describe('the cap on batch', () => {
     expect(ticks(30)).toMatchObject({ cap: 14, cause: 'slots' });
   });
 
+  it('leaves the places that online had at once of late, and some for the next peak, as long as that counts', () => {
+    const { ticks } = cappedBackend();
+    expect(ticks(30)).toMatchObject({ cap: 15, cause: 'slots' });
+    // 4 + 0.9 × 2, down to whole ones.
+    const batch = 11;
+    expect(ticks(1, { running: { online: 4, batch } }).cap).toBe(11);
+    expect(ticks(20, { running: { online: 1, batch } }).cap).toBe(11);
+    expect(ticks(300, { running: { online: 1, batch } }).cap).toBe(15);
+  });
+
+  it('leaves batch the second of two places beside one who is online alone', () => {
+    const { ticks } = cappedBackend(settingsWith(), 2);
+    expect(ticks(4)).toMatchObject({ cap: 1, cause: 'slots' });
+  });
+
   it('grows the slower the nearer pressure comes to the threshold, and by whole jobs', () => {
     const { ticks } = cappedBackend();
     expect(ticks(1, { feel: { tpot: 0.35 } }).cap).toBe(4);
@@ -62,20 +77,40 @@ describe('the cap on batch', () => {
     expect(ticks(1, { feel: { tpot: 0.35 } }).cap).toBe(6);
   });
 
-  it('is halved each tick above the threshold, down to none', () => {
-    const { ticks } = cappedBackend();
-    ticks(12);
-    const seen = [1, 2, 3, 4, 5].map(() => ticks(1, { feel: { tpot: 0.71 } }).cap);
-    expect(seen).toEqual([8, 4, 2, 1, 0]);
-    expect(ticks(1, { feel: { tpot: 0.71 } })).toMatchObject({ cap: 0, cause: 'tpot', pressure: 0.71 });
+  it('is halved once a second above the threshold, down to none', () => {
+    const { tick, ticks } = cappedBackend();
+    ticks(11);
+    expect(tick().cap).toBe(15);
+    const slow = { feel: { tpot: 0.86 } };
+    const seen = [1, 2, 3, 4, 5, 6].map(() => {
+      const cut = tick(slow).cap;
+      expect(ticks(3, slow).cap).toBe(cut);
+      return cut;
+    });
+    expect(seen).toEqual([7, 3, 1, 0, 0, 0]);
+    expect(tick(slow)).toMatchObject({ cap: 0, cause: 'tpot', pressure: 0.86 });
   });
 
-  it('is down from all places to a quarter half a second after a burst, and back within seconds of its end', () => {
+  it('is cut from what runs where that is less than it allows', () => {
     const { ticks } = cappedBackend();
     ticks(20);
-    expect(ticks(2, { feel: { itl: 1.2 } }).cap).toBe(4);
-    expect(ticks(6, { feel: { itl: 1.2 } }).cap).toBe(0);
+    expect(ticks(1, { feel: { tpot: 1 }, running: { online: 1, batch: 4 } }).cap).toBe(2);
+  });
+
+  it('comes back within seconds of the end of a burst', () => {
+    const { ticks } = cappedBackend();
+    expect(ticks(12, { feel: { tpot: 1.2 } }).cap).toBe(0);
     expect(ticks(16).cap).toBeGreaterThanOrEqual(15);
+  });
+
+  it('is moved by gaps between tokens that stay long, not by those of one moment', () => {
+    const { ticks } = cappedBackend();
+    ticks(20);
+    expect(ticks(1, { feel: { itl: 3 } })).toMatchObject({ cap: 15 });
+    const state = ticks(24, { feel: { itl: 1.2 } });
+    expect(state).toMatchObject({ cause: 'itl', lastCut: { cause: 'itl' } });
+    expect(state.cap).toBeLessThan(8);
+    expect(state.pressures.itl).toBeLessThan(1.2);
   });
 
   it('does not grow past twice what batch uses', () => {
@@ -112,8 +147,7 @@ describe('the cap on batch', () => {
 
   it.each([
     ['tpot', { feel: { tpot: 0.9, itl: 0.2 } }, 0.9],
-    ['itl', { feel: { tpot: 0.2, itl: 0.9 } }, 0.9],
-    ['ttft', { feel: { tpot: 0.2, ttft: 1 } }, 0.8],
+    ['ttft', { feel: { tpot: 0.2, ttft: 1.2 } }, 0.96],
     ['kv', { feel: {}, ...reading(1e6, { kvUsage: 0.9 }) }, 1],
     ['waiting', { feel: {}, ...reading(1e6, { waiting: 1 }) }, 1.5],
     ['waiting', { feel: {}, onlineWaiting: 1 }, 1.5],
@@ -133,17 +167,17 @@ describe('the cap on batch', () => {
     const { ticks } = cappedBackend();
     ticks(12);
     const pressed = reading(5000, { waiting: 3 });
-    expect(ticks(1, pressed).cap).toBe(8);
-    expect(ticks(7, pressed)).toMatchObject({ cap: 8, cause: 'waiting' });
-    expect(ticks(1, reading(7000, { waiting: 1 })).cap).toBe(4);
-    expect(ticks(1, reading(9000, { waiting: 0 })).cap).toBe(5);
+    expect(ticks(1, pressed).cap).toBe(7);
+    expect(ticks(7, pressed)).toMatchObject({ cap: 7, cause: 'waiting' });
+    expect(ticks(1, reading(7000, { waiting: 1 })).cap).toBe(3);
+    expect(ticks(1, reading(9000, { waiting: 0 })).cap).toBe(4);
   });
 
   it('is cut by its own signals whatever an old reading says', () => {
     const { ticks } = cappedBackend();
     const held = reading(5000, { kvUsage: 0.8 });
-    ticks(1, held);
-    expect(ticks(1, { ...held, feel: { itl: 0.75 } })).toMatchObject({ cap: 1, cause: 'itl' });
+    expect(ticks(4, held)).toMatchObject({ cap: 2, cause: 'kv' });
+    expect(ticks(1, { ...held, feel: { tpot: 0.95 } })).toMatchObject({ cap: 1, cause: 'tpot' });
   });
 
   it('never falls below the minimum share, and says that this holds it up', () => {
@@ -174,7 +208,7 @@ describe('the cap on batch', () => {
   it('fits itself to places that became fewer', () => {
     const { ticks } = cappedBackend();
     ticks(20);
-    expect(ticks(1, { places: 3 }).cap).toBe(3);
+    expect(ticks(1, { places: 3 }).cap).toBe(2);
   });
 
   it('keeps a fixed number whatever presses, also while nobody is online', () => {

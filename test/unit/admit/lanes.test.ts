@@ -1,5 +1,6 @@
 /** The order between the two lanes, and what batch may use of a backend. */
 import { describe, expect, it } from 'vitest';
+import type { LoadView } from '../../../src/admit/owner.ts';
 import type { BatchRule } from '../../../src/domain/lanes.ts';
 import { createLaneWorld, isRunning, permitOf } from '../../support/lane-world.ts';
 import { sampleBackend } from '../../support/sample.ts';
@@ -201,6 +202,61 @@ describe('what batch may use of a backend', () => {
     expect([isRunning(first), isRunning(second)]).toEqual([true, false]);
     permitOf(first).settle();
     permitOf(second);
+  });
+
+  it('is no prompt either until an online stream that began has a few tokens, and the waiting one is told then', () => {
+    const { clock, online, batch, rules } = createLaneWorld([sampleBackend('a')]);
+    rules.set('a', { ...open, gate: true, settleMs: 120 });
+    const [first, second] = [permitOf(online()), permitOf(online())];
+    const waiting = batch();
+    first.decoding();
+    clock.advance(100);
+    second.decoding();
+    clock.advance(119);
+    expect(isRunning(waiting)).toBe(false);
+    clock.advance(1);
+    expect(isRunning(waiting)).toBe(true);
+    permitOf(waiting).decoding();
+    expect(isRunning(batch())).toBe(true);
+  });
+
+  it('begins at once after a first token where the minimum share is wanting', () => {
+    const { online, batch, rules } = createLaneWorld([sampleBackend('a', { slots: 4 })], {
+      lanes: { batch: { minShare: 0.25 } },
+    });
+    rules.set('a', { ...open, gate: true, settleMs: 120 });
+    permitOf(online()).decoding();
+    expect(isRunning(batch())).toBe(true);
+  });
+
+  it('is not seen by online jobs where it decodes, so that those it was driven from don’t draw them all', () => {
+    const seen: LoadView[] = [];
+    const { online, batch, backends } = createLaneWorld([sampleBackend('a', { slots: 8 })], {
+      sees: (_job, load) => seen.push({ ...load('a') }),
+    });
+    const size = { job: { bodyBytes: 4000 } };
+    permitOf(batch('b1', size)).decoding();
+    permitOf(online('o1', size)).decoding();
+    const pending = batch('b2', size);
+    seen.length = 0;
+    online('o2', size);
+    // Its places and its prompts are real.
+    expect(seen[0]).toMatchObject({
+      jobs: 1,
+      decoding: 1,
+      contextTokens: 1000,
+      slots: 3,
+      pendingTokens: 1000,
+      pendingJobs: 1,
+    });
+    seen.length = 0;
+    batch('b3', size);
+    expect(seen[0]).toMatchObject({ jobs: 4, decoding: 2, contextTokens: 2000 });
+    permitOf(pending).settle();
+    seen.length = 0;
+    backends[0] = sampleBackend('a', { slots: 8, onTrial: true });
+    online('o3', size);
+    expect(seen[0]).toMatchObject({ jobs: 4, decoding: 2 });
   });
 
   it('counts what takes no slot but works for it by the cap alone, and lists never', () => {
