@@ -15,8 +15,6 @@ beforeEach(() => {
 });
 afterEach(() => stage.close());
 
-const mebibyte = 1024 * 1024;
-
 /** Memory that something still holds, in bytes. */
 function liveBytes(): number {
   setFlagsFromString('--expose-gc');
@@ -57,8 +55,9 @@ describe('an event without an end', () => {
     socket.destroy();
     expect(bytes).toBeGreaterThan(pieces * 64 * 1024);
     expect(tail.endsWith(`${DONE}\r\n0\r\n\r\n`)).toBe(true);
-    // The median: now and then the sweeper has not yet given back what is already dead.
-    expect(samples.toSorted((a, b) => a - b)[samples.length >> 1]).toBeLessThan(8 * mebibyte);
+    // The median, which is half of the event where it is held: now and then the sweeper has not yet given back what is already
+    // dead, and what is under way between the three sockets of this process counts, too.
+    expect(samples.toSorted((a, b) => a - b)[samples.length >> 1]).toBeLessThan((pieces * 64 * 1024) / 4);
     expect(record).toMatchObject({
       outcome: 'ok',
       events: 2,

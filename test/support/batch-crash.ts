@@ -234,10 +234,11 @@ function problemsOfSending({ sent }: Pick<LineBackend, 'sent'>, kills: readonly 
     if (after > lineCount - counted) problems.push(`${after} lines were sent after ${counted} were done`);
   }
   const last = new Map(sent.map((line) => [line.id, line]));
-  for (const line of sent) {
+  for (const [index, line] of sent.entries()) {
     const { id, answeredMs } = line;
     if (last.get(id) === line || answeredMs === undefined) continue;
-    const killed = kills.find(({ atMs }) => atMs >= line.atMs);
+    // By order and not by time: this process may read a line off its socket only after it has noted the kill.
+    const killed = kills.find((one) => index < one.sent);
     const ageMs = (killed?.atMs ?? Number.NaN) - answeredMs;
     if (!(ageMs < unwrittenMs))
       problems.push(`${id} was sent again, though answered ${Math.round(ageMs)} ms before the kill`);

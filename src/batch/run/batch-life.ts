@@ -3,7 +3,7 @@
  * by whoever takes it after a crash: what stands in the store says where it was. Fenced: a lost lease ends it at once.
  */
 import { type BatchError, endedStatuses, type LineResult, type StoredBatch } from '../batch.ts';
-import { validate } from '../input/validate.ts';
+import { type Validation, validate } from '../input/validate.ts';
 import type { LeasedBatch } from '../store/port.ts';
 import { StoreError } from '../store/port.ts';
 import type { Timer } from '../../platform/clock.ts';
@@ -35,9 +35,11 @@ export interface LifeDeps extends RunDeps {
   readonly patience: Patience;
   readonly counts: RunCounts;
   readonly ready: () => void;
-  /** One file at a time is validated. */
+  /** One file at a time is validated and has its lines written. */
   readonly inTurn: <T>(work: () => Promise<T>) => Promise<T>;
 }
+
+type ValidInput = Extract<Validation, { readonly ok: true }>;
 
 type Final = 'completed' | 'cancelled' | 'expired';
 
@@ -99,19 +101,14 @@ export function startBatch({ lease, batch: leased }: LeasedBatch, settings: RunS
     const limits = { ...settings, endpoint };
     const reading = () => validate(shelf.read(inputFileId), limits, { ...deps, signal: both });
     try {
-      const found = await deps.inTurn(() => patience.persist('validating an input file', reading, both));
-      if (!found.ok) return await refuse(found.errors);
-      const { lines, model } = found;
-      const total = lines.length;
-      for (let isFirst = true; lines.length > 0; isFirst = false) {
-        both.throwIfAborted();
-        // What is written needn't be held here any more.
-        const some = lines.splice(0, linesPerCall);
-        await persist('writing lines', () => store.addLines(lease, some, isFirst));
-      }
-      const begun = { total, model, nowSeconds: nowSeconds() };
-      batch = await persist('beginning a batch', () => store.begin(lease, begun));
-      log.info('batch begins', { batch: batch.id, tenant: batch.tenant, lines: total });
+      // Until its lines are written they are held: no other file's are meanwhile.
+      const errors = await deps.inTurn(async () => {
+        const found = await patience.persist('validating an input file', reading, both);
+        if (!found.ok) return found.errors;
+        await begin(found, both);
+        return undefined;
+      });
+      if (errors !== undefined) await refuse(errors);
     } catch (error) {
       if (aborting.signal.aborted && !signal.aborted) return;
       if (!(error instanceof StoreError) || error.fault !== 'broken') throw error;
@@ -119,6 +116,19 @@ export function startBatch({ lease, batch: leased }: LeasedBatch, settings: RunS
     } finally {
       stopValidating = undefined;
     }
+  }
+
+  async function begin({ lines, model }: ValidInput, halting: AbortSignal): Promise<void> {
+    const total = lines.length;
+    for (let isFirst = true; lines.length > 0; isFirst = false) {
+      halting.throwIfAborted();
+      // What is written needn't be held here any more.
+      const some = lines.splice(0, linesPerCall);
+      await persist('writing lines', () => store.addLines(lease, some, isFirst));
+    }
+    const begun = { total, model, nowSeconds: nowSeconds() };
+    batch = await persist('beginning a batch', () => store.begin(lease, begun));
+    log.info('batch begins', { batch: batch.id, tenant: batch.tenant, lines: total });
   }
 
   async function refuse(errors: readonly BatchError[]): Promise<void> {
