@@ -144,10 +144,11 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
     }
     if (caller === undefined || access === undefined) return undefined;
     own(job, caller.tenant, caller.weight);
-    const stay = access.place(caller, head, job);
+    // Before it may be refused: that counts in its lane too.
+    Object.assign(job, { lane: access.lane(caller, head, job) });
+    const stay = access.place(caller, job);
     if (isRefusal(stay)) return stay;
     passage.stay = stay;
-    Object.assign(job, { lane: stay.lane });
     return undefined;
   }
 

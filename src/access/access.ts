@@ -3,7 +3,6 @@
  * configuration may change while requests run. Reads no body and sends nothing; the pipeline and the routes ask it.
  */
 import type { Job } from '../domain/job.ts';
-import type { Lane } from '../domain/names.ts';
 import type { Refusal } from '../domain/refusal.ts';
 import { anonymousTenant } from '../domain/tenant.ts';
 import type { Clock } from '../platform/clock.ts';
@@ -39,10 +38,7 @@ interface Book {
 const anybody: Caller = { tenant: anonymousTenant, lane: 'online', weight: 1, keyIsOurs: false };
 
 /** Of whoever has no limits. */
-const unlimited: Readonly<Record<Lane, Stay>> = {
-  online: { lane: 'online', headers: [], ended() {} },
-  batch: { lane: 'batch', headers: [], ended() {} },
-};
+const unlimited: Stay = { headers: [], ended() {} };
 
 export function createAccess(settings: AccessSettings, { clock }: { readonly clock: Clock }): AccessControl {
   const accounts = new Map<string, TenantAccount>();
@@ -71,12 +67,9 @@ export function createAccess(settings: AccessSettings, { clock }: { readonly clo
       }
       return found ?? keyUnknown();
     },
-    place(caller, head, job) {
-      const { tenant } = caller;
-      const refusal = modelRefusal(caller.models, job);
-      if (refusal !== undefined) return refusal;
-      const lane = chooseLane(rules, { lane: caller.lane, tenant, head, job });
-      return accounts.get(tenant)?.enter(lane, estimateTokens(job)) ?? unlimited[lane];
+    lane: ({ lane, tenant }, head, job) => chooseLane(rules, { lane, tenant, head, job }),
+    place({ tenant, models }, job) {
+      return modelRefusal(models, job) ?? accounts.get(tenant)?.enter(estimateTokens(job)) ?? unlimited;
     },
     line(tenant, job) {
       const terms = book?.tenants.get(tenant);

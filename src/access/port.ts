@@ -24,7 +24,6 @@ export interface Caller {
 
 /** What a request may do; to be ended once, whatever became of it: what comes after the first time counts for nothing. */
 export interface Stay {
-  readonly lane: Lane;
   /** `x-ratelimit-*` for its answer: raw names and values in turn; empty where it has no limits. */
   readonly headers: readonly string[];
   /** @param tokens prompt and output as the engine counted them; absent: not known, the estimate stands */
@@ -42,8 +41,10 @@ export interface AccessHead {
 export interface Access {
   /** 401 without a key that is known, 403 where it may not be used. */
   caller(head: AccessHead): Caller | Refusal;
-  /** 403 for a model that isn't the caller's, 429 past its limits. Puts nothing on the job; the pipeline does. */
-  place(caller: Caller, head: AccessHead, job: Job): Stay | Refusal;
+  /** In which lane it is, whether it may go on or not. Puts nothing on the job; the pipeline does. */
+  lane(caller: Caller, head: AccessHead, job: Job): Lane;
+  /** 403 for a model that isn't the caller's, 429 past its limits. */
+  place(caller: Caller, job: Job): Stay | Refusal;
   /** A line of a tenant's batch, which comes by no key and counts against no limit: 403 for a model that isn't the tenant's. */
   line(tenant: string, job: Job): Pick<Caller, 'weight'> | Refusal;
 }

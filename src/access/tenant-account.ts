@@ -2,7 +2,6 @@
  * What one tenant has used of its limits: requests at once, requests and tokens of the last minute. Lets a request in or says
  * why not, and settles it once. Knows no keys and no lanes.
  */
-import type { Lane } from '../domain/names.ts';
 import type { Refusal } from '../domain/refusal.ts';
 import { durationText } from './duration-text.ts';
 import type { Stay } from './port.ts';
@@ -33,7 +32,7 @@ export class TenantAccount {
     this.#tokens = bucketFor(limits.tokensPerMinute, this.#tokens, nowMs);
   }
 
-  enter(lane: Lane, estimate: TokenEstimate): Stay | Refusal {
+  enter(estimate: TokenEstimate): Stay | Refusal {
     const nowMs = this.#nowMs();
     const { concurrent } = this.#limits;
     const requests = this.#requests;
@@ -50,7 +49,7 @@ export class TenantAccount {
     requests?.take(1, nowMs);
     tokens?.take(charge, nowMs);
     this.#running += 1;
-    return new TenantStay(this, { lane, estimate, headers: this.#headers(nowMs) });
+    return new TenantStay(this, { estimate, headers: this.#headers(nowMs) });
   }
 
   /** A request that was let in is over. @param tokens what it took beyond its estimate; below 0: less */
@@ -72,17 +71,12 @@ export class TenantAccount {
 }
 
 class TenantStay implements Stay {
-  readonly lane: Lane;
   readonly headers: readonly string[];
   readonly #account: TenantAccount;
   readonly #estimate: TokenEstimate;
   #isOver = false;
 
-  constructor(
-    account: TenantAccount,
-    told: { readonly lane: Lane; readonly estimate: TokenEstimate; readonly headers: readonly string[] },
-  ) {
-    this.lane = told.lane;
+  constructor(account: TenantAccount, told: { readonly estimate: TokenEstimate; readonly headers: readonly string[] }) {
     this.headers = told.headers;
     this.#account = account;
     this.#estimate = told.estimate;

@@ -18,9 +18,9 @@ export function enter(access: Access, head: AccessHead): Entry | Refusal {
     dropped,
     place(job) {
       if (tenant !== anonymousTenant) Object.assign(job, { tenant, weight });
-      const stay = access.place(caller, head, job);
-      if (!isRefusal(stay)) Object.assign(job, { lane: stay.lane });
-      return stay;
+      // Before it may be refused: that counts in its lane too.
+      Object.assign(job, { lane: access.lane(caller, head, job) });
+      return access.place(caller, job);
     },
   };
 }

@@ -238,6 +238,27 @@ describe('a tenant with models of its own', () => {
   });
 });
 
+describe('a request that is refused before it waits', () => {
+  it.each([
+    ['a limit', {}, 'limit_requests', 429],
+    ["a model that isn't its tenant's", { model: 'big' }, 'model_not_allowed', 403],
+  ])('by %s is told of in the lane of its key', async (_by, over, reason, status) => {
+    const night = { name: 'n', lane: 'batch', models: ['qwen'], limits: { requestsPerMinute: 1 } } as const;
+    const { proxy } = await keyed(plain, { access: accessOf([night]) });
+    const post = (body: object) =>
+      ask(proxy, postBytes('/v1/chat/completions', { ...chatBody, stream: false, ...body }, bearer('n')));
+    expect(await post({ model: 'qwen' })).toMatchObject({ status: 200 });
+    expect(await post({ model: 'qwen', ...over })).toMatchObject({ status });
+    const [, refused] = await proxy.records(2);
+    expect(refused).toMatchObject({ lane: 'batch', reason, tenant: 'n' });
+    expect(proxy.logged.filter(({ msg, lane }) => msg === 'request' && lane === 'batch')).toHaveLength(2);
+    const metrics = await (await fetch(`${proxy.adminUrl}/metrics`)).text();
+    const counted = metrics.split('\n').filter((line) => line.startsWith('warmlane_requests_total{'));
+    expect(counted).toHaveLength(2);
+    for (const line of counted) expect(line).toContain('lane="batch"');
+  });
+});
+
 describe('a WebSocket', () => {
   it('R26 needs a key, which stays here', async () => {
     const backend = await createUpgradeBackend({ onHandshake: ({ socket }) => void socket.write(switching) });
@@ -259,6 +280,9 @@ describe('a WebSocket', () => {
     client.leave();
     const records = await proxy.records(4);
     expect(records.find(({ status }) => status === 101)).toMatchObject({ tenant: 'a', lane: 'batch' });
+    // What a limit refuses is refused in its key's lane.
+    const over = records.filter(({ status }) => status === 429);
+    expect(over.map(({ lane }) => lane)).toEqual(['batch', 'batch']);
     const again = await stage.client(proxy);
     again.send(handshakeBytes('/v1/realtime?model=m', bearer('a')));
     await again.until(() => again.received.toString('latin1') === switching);
