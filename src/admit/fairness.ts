@@ -2,10 +2,13 @@
  * Fairness between the tenants of one lane: virtual token counters (VTC, Sheng et al., OSDI 2024). A tenant's counter grows
  * by what it was served, uncached prompt tokens + 2 × output tokens, over its weight; who has the least is next. A tenant
  * that comes back from idling is lifted to the least of those that wait, so that idling saves nothing up.
+ * Within a tenant its two kinds of requests take turns, job by job: those that a client waits for and lines of batches, of which
+ * thousands may stand there. So neither waits behind all of the other.
  * The prompt is charged at the grant, the output then by an estimate that is corrected when it is known.
  */
 import type { Job } from '../domain/job.ts';
 import type { AnswerTold } from '../domain/routing.ts';
+import type { Ask } from './owner.ts';
 
 export interface Tenant {
   /** tokens served, weighed */
@@ -16,7 +19,12 @@ export interface Tenant {
   outputTokens: number;
   /** jobs of it that wait */
   waiting: number;
+  /** The last one of it that got a place was a line of a batch, or none has got one yet. */
+  lineWasLast: boolean;
 }
+
+/** What of a job is charged: the job, and whether it is a line of a batch. */
+export type Charged = Pick<Ask, 'job' | 'patient'>;
 
 /** What one job was charged with, until it is known better. */
 export interface Bill {
@@ -30,7 +38,7 @@ export interface Fairness {
   /** Its tenant, as a new arrival: lifted if it idled. @param queues somebody waits in the lane */
   arrives(job: Job, queues: boolean): Tenant;
   /** It has got a place. */
-  charge(tenant: Tenant, job: Job, uncachedTokens: number): Bill;
+  charge(tenant: Tenant, ask: Charged, uncachedTokens: number): Bill;
   /** A walk of the queue has passed a job of it that must wait. */
   passed(tenant: Tenant, job: Job, promptTokens: number): void;
 }
@@ -55,7 +63,13 @@ export function createFairness(maxTenants: number): Fairness {
 
   function added(name: string): Tenant {
     if (tenants.size >= maxTenants) forget();
-    const tenant = { counter: latest, walked: latest, outputTokens: firstOutputTokens, waiting: 0 };
+    const tenant: Tenant = {
+      counter: latest,
+      walked: latest,
+      outputTokens: firstOutputTokens,
+      waiting: 0,
+      lineWasLast: true,
+    };
     tenants.set(name, tenant);
     return tenant;
   }
@@ -79,11 +93,12 @@ export function createFairness(maxTenants: number): Fairness {
         tenant.counter = Math.max(tenant.counter, queues ? floor() : latest);
       return tenant;
     },
-    charge(tenant, job, uncachedTokens) {
+    charge(tenant, { job, patient }, uncachedTokens) {
       const outputTokens = expectedOutput(tenant, job);
       const cost = (uncachedTokens + outputWeight * outputTokens) / (job.weight ?? 1);
       tenant.counter += cost;
       tenant.walked += cost;
+      tenant.lineWasLast = patient === true;
       latest = tenant.counter;
       return new OneBill(tenant, { uncachedTokens, outputTokens, weight: job.weight ?? 1 });
     },

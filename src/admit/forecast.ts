@@ -5,7 +5,7 @@
 import type { LaneQueue, Line } from './lane-queue.ts';
 import type { Held, Loads } from './load.ts';
 import type { RankedTarget } from './owner.ts';
-import type { Waiter } from './waiter.ts';
+import { isBatchLine, type Waiter } from './waiter.ts';
 
 export interface Forecast {
   /** Until the job would get a place, if it queued now; ms. Undefined: not known. */
@@ -70,17 +70,20 @@ export function createForecast({
   };
 }
 
-/** Of its own tenant all that wait for the same backends; of each other one no more than would be served in turn with them. */
-function jobsBefore({ lines, again }: LaneQueue, { wants, tenant }: Waiter): number {
+/**
+ * Of its own tenant all of its kind that wait for the same backends; of its tenant's others (lines of batches, or requests that a
+ * client waits for) and of each other tenant no more than would be served in turn with them.
+ */
+function jobsBefore({ lines, again }: LaneQueue, { wants, tenant, ask }: Waiter): number {
   const names = new Set(wants.map(({ backend }) => backend.name));
   const concerns = ({ first }: Line) => first?.wants.some(({ backend }) => names.has(backend.name)) === true;
   let own = 0;
   const others = new Map<object, number>();
   for (const line of lines) {
-    if (line.first === undefined || !concerns(line)) continue;
-    const whose = line.first.tenant;
-    if (whose === tenant) own += line.jobs;
-    else others.set(whose, (others.get(whose) ?? 0) + line.jobs);
+    const { first } = line;
+    if (first === undefined || !concerns(line)) continue;
+    if (first.tenant === tenant && isBatchLine(first.ask) === isBatchLine(ask)) own += line.jobs;
+    else others.set(first.tenant, (others.get(first.tenant) ?? 0) + line.jobs);
   }
   let before = own + (concerns(again) ? again.jobs : 0);
   for (const jobs of others.values()) before += Math.min(jobs, own + 1);

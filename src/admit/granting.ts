@@ -55,7 +55,7 @@ export function createGranting(deps: GrantingDeps): (waiter: Waiter, target: Ran
     const errand: Errand | undefined = job.generates ? deps.sent?.(ask, target, granted) : undefined;
     const order = (grants += 1);
     share.begin(errand, order);
-    const bill = deps.fairness(waiter).charge(waiter.tenant, job, errand?.uncachedTokens ?? waiter.tokens);
+    const bill = deps.fairness(waiter).charge(waiter.tenant, ask, errand?.uncachedTokens ?? waiter.tokens);
     const running =
       job.lane === 'batch' && ask.reclaim !== undefined
         ? reclaims.started(held, ask.reclaim, { slots, order, share })

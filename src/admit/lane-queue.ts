@@ -1,12 +1,13 @@
 /**
  * The waiting room of one lane. Within it jobs stand in lines, one for each tenant and model, so that a model whose backends
- * are full costs the others nothing; the next one is the first of the tenant that was served least, and for one tenant that
- * is first come, first served. Those that lost a place stand in a line before all others. Knows nothing of backends.
+ * are full costs the others nothing; the next one is the first of the tenant that was served least. For one tenant that is
+ * first come, first served, but that lines of batches stand apart from requests that a client waits for, and take turns with
+ * them. Those that lost a place stand in a line before all others. Knows nothing of backends.
  */
 import type { LaneDepth } from '../domain/lanes.ts';
 import type { Lane } from '../domain/names.ts';
 import type { Fairness } from './fairness.ts';
-import { isOrdinary, modelOf, type Waiter } from './waiter.ts';
+import { isBatchLine, isOrdinary, modelOf, type Waiter } from './waiter.ts';
 
 export interface Line {
   readonly key: string;
@@ -66,7 +67,7 @@ export function createLaneQueue(lane: Lane, fairness: Fairness): LaneQueue {
     const { ask } = waiter;
     if (ask.again) return again;
     const ordinary = isOrdinary(ask);
-    const key = `${ordinary ? modelOf(ask.job) : '\n'}\n${ask.job.tenant ?? ''}`;
+    const key = `${isBatchLine(ask) ? 'line' : ''}\n${ordinary ? modelOf(ask.job) : '\n'}\n${ask.job.tenant ?? ''}`;
     const known = byKey.get(key);
     if (known !== undefined) return known;
     const line = createLine(key, { isOrdinary: ordinary, isFirst: false });
@@ -82,6 +83,19 @@ export function createLaneQueue(lane: Lane, fairness: Fairness): LaneQueue {
     if (last === undefined || last === line) return;
     lines[line.index] = last;
     last.index = line.index;
+  }
+
+  /** It, the first one of its tenant, or the first of its tenant's other kind if that has its turn. */
+  function inTurn(waiter: Waiter): Waiter {
+    const { tenant } = waiter;
+    // Lines of batches are never online.
+    if (lane === 'online' || isBatchLine(waiter.ask) !== tenant.lineWasLast) return waiter;
+    let other: Waiter | undefined;
+    for (const { cursor } of lines) {
+      if (cursor?.tenant !== tenant || isBatchLine(cursor.ask) === tenant.lineWasLast) continue;
+      if (other === undefined || cursor.order < other.order) other = cursor;
+    }
+    return other ?? waiter;
   }
 
   return {
@@ -136,7 +150,7 @@ export function createLaneQueue(lane: Lane, fairness: Fairness): LaneQueue {
         if (cursor === undefined) continue;
         if (best === undefined || isBefore(cursor, best)) best = cursor;
       }
-      return best;
+      return best === undefined ? undefined : inTurn(best);
     },
     oldest() {
       let best = again.cursor;

@@ -45,6 +45,11 @@ export function isOrdinary({ affinity, exclude }: Ask): boolean {
   return affinity === undefined && exclude.length === 0;
 }
 
+/** Nobody waits for it at the other end. */
+export function isBatchLine({ patient }: Pick<Ask, 'patient'>): boolean {
+  return patient === true;
+}
+
 /** It keeps an engine busy, if only for a moment; all else (lists, tokenising) costs nobody anything. */
 export function isWork({ generates, endpoint }: Pick<Job, 'generates' | 'endpoint'>): boolean {
   return generates || endpoint === 'embeddings' || endpoint === 'rerank' || endpoint === 'audio';

@@ -79,6 +79,8 @@ export function walkLanes(
   let urls = 0;
   let ownerTakes = true;
   let takenBefore = 0;
+  /** Of each tenant whether the batch job that got a place last was a line of a batch. */
+  const lineWasLast = new Map<string, boolean>();
   const counts = { online: 0, batch: 0, refused: 0, left: 0, taken: 0 };
 
   function fail(what: string): never {
@@ -168,12 +170,30 @@ export function walkLanes(
     if (!asked.isBatch) return;
     const wrong = batchMay(asked, backend);
     if (wrong !== undefined) fail(`batch was granted ${wrong} on ${backend.name}`);
+    checkTurn(asked, backend);
     if (!isStrict || !asked.ask.job.generates) return;
     for (const other of waiting) {
       if (other.isBatch || other === asked) continue;
       const wants = choose(other.ask);
       if (isRefusal(wants) || !wants.ranked.some((target) => target.backend.name === backend.name)) continue;
       fail(`batch got a place on ${backend.name} that an online job waits for`);
+    }
+  }
+
+  /** A line of a batch had its turn already, and a client of the same tenant waits for the same place. */
+  function checkTurn({ ask }: Asked, { name }: BackendView): void {
+    const { tenant = '', model, choices } = ask.job;
+    const wasLine = lineWasLast.get(tenant) === true;
+    lineWasLast.set(tenant, ask.patient === true);
+    if (!isStrict || !wasLine || ask.patient !== true || ask.again || !ask.job.generates) return;
+    for (const { isBatch, ask: other } of waiting) {
+      if (!isBatch || other.patient === true || (other.job.tenant ?? '') !== tenant || other.job.model !== model)
+        continue;
+      // Those that lost a place stand in a line of their own, and of a long one the last are not tried in each walk.
+      if (other.again || !other.job.generates || other.job.choices > choices) continue;
+      const wants = choose(other);
+      if (isRefusal(wants) || !wants.ranked.some((target) => target.backend.name === name)) continue;
+      fail(`a second line of a batch in turn got a place on ${name} that a client of its tenant waits for`);
     }
   }
 

@@ -51,7 +51,7 @@ describe('tenants of one lane', () => {
     expect(serveAll(world, asked, () => 100)).toHaveLength(5);
     const fairness = createFairness(10);
     const greedy = fairness.arrives(sampleJob({ tenant: 'greedy' }), false);
-    fairness.charge(greedy, sampleJob({ choices: Number.MAX_SAFE_INTEGER }), 10);
+    fairness.charge(greedy, { job: sampleJob({ choices: Number.MAX_SAFE_INTEGER }) }, 10);
     expect(greedy.counter).toBeLessThan(1e9);
   });
 
@@ -100,12 +100,58 @@ describe('tenants of one lane', () => {
   });
 });
 
+describe('lines of batches and requests that a client waits for, of one tenant', () => {
+  const lines = (world: ReturnType<typeof createLaneWorld>, count: number, tenant = 'ann') =>
+    Array.from({ length: count }, () =>
+      world.ask({ requestId: 'line', lane: 'batch', tenant, model: 'm' }, { patient: true }),
+    );
+  const direct = (world: ReturnType<typeof createLaneWorld>, tenant = 'ann', model = 'm') =>
+    world.ask({ requestId: `direct of ${tenant}`, lane: 'batch', tenant, model });
+
+  it('have a request that a client waits for go before the thousand lines of batches that came before it', () => {
+    const world = createLaneWorld([sampleBackend('a', { slots: 1 })]);
+    const asked = lines(world, 1000);
+    permitOf(asked[0] as LaneAsked).settle({ outputTokens: 50 });
+    asked.push(direct(world));
+    permitOf(asked[1] as LaneAsked).settle({ outputTokens: 50 });
+    expect(world.started).toEqual(['line', 'line', 'direct of ann']);
+  });
+
+  it('take turns, so that neither waits behind all of the other', () => {
+    const world = createLaneWorld([sampleBackend('a', { slots: 1 })], { lanes: { batch: { maxQueuedJobs: 5000 } } });
+    const asked = [...lines(world, 300), ...Array.from({ length: 100 }, () => direct(world))];
+    const order = serveAll(world, asked, () => 100);
+    expect(share(order.slice(0, 100), 'direct of ann')).toBeGreaterThanOrEqual(45);
+    expect(share(order.slice(0, 100), 'direct of ann')).toBeLessThanOrEqual(55);
+  });
+
+  it('have together what a tenant with only one of the two has', () => {
+    const world = createLaneWorld([sampleBackend('a', { slots: 1 })]);
+    const asked = [
+      ...lines(world, 100),
+      ...Array.from({ length: 100 }, () => [direct(world), direct(world, 'bob')]).flat(),
+    ];
+    const order = serveAll(world, asked, () => 100).slice(0, 80);
+    expect(share(order, 'direct of bob')).toBeGreaterThanOrEqual(37);
+    expect(share(order, 'direct of bob')).toBeLessThanOrEqual(43);
+  });
+
+  it('are one queue per model: a full model of the one holds up no other of either', () => {
+    const world = createLaneWorld([
+      sampleBackend('a', { slots: 1, models: ['m'] }),
+      sampleBackend('b', { slots: 1, models: ['n'] }),
+    ]);
+    lines(world, 50);
+    permitOf(direct(world, 'ann', 'n'));
+  });
+});
+
 describe('a bill', () => {
   it('is an estimate until it is known better, and is corrected as often as it is', () => {
     const fairness = createFairness(10);
     const job = sampleJob({ tenant: 'ann', maxOutputTokens: 50 });
     const tenant = fairness.arrives(job, false);
-    const bill = fairness.charge(tenant, job, 100);
+    const bill = fairness.charge(tenant, { job }, 100);
     expect(tenant.counter).toBe(200);
     bill.correct({ outputTokens: 10 });
     expect(tenant.counter).toBe(120);
@@ -117,7 +163,7 @@ describe('a bill', () => {
     const fairness = createFairness(10);
     const job = sampleJob({ weight: 2 });
     const tenant = fairness.arrives(job, false);
-    fairness.charge(tenant, job, 100).correct({ computed: false });
+    fairness.charge(tenant, { job }, 100).correct({ computed: false });
     expect(tenant.counter).toBe(50);
   });
 
@@ -127,7 +173,7 @@ describe('a bill', () => {
     waiting.waiting = 1;
     for (let i = 0; i < 100; i += 1) {
       const job = sampleJob({ tenant: `t${i}` });
-      fairness.charge(fairness.arrives(job, true), job, 10);
+      fairness.charge(fairness.arrives(job, true), { job }, 10);
     }
     expect(fairness.arrives(sampleJob({ tenant: 'waits' }), true)).toBe(waiting);
   });

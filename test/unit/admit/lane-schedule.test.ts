@@ -17,7 +17,7 @@ function settings(batch: Partial<LaneSettings['batch']>) {
 }
 
 describe('lanes over random schedules', () => {
-  it('strictly ordered: no permit leaked, no online job behind a batch one, bounds and caps kept, all answered once', () => {
+  it('strictly ordered: no permit leaked, no online job behind a batch one, bounds and caps kept, turns taken, all answered once', () => {
     const counts = walkLanes(settings({}), createChance(), million);
     expect(Math.min(counts.online, counts.batch, counts.refused, counts.left, counts.taken)).toBeGreaterThan(1000);
   }, 120_000);
