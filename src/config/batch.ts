@@ -2,7 +2,7 @@
  * The checked file's `batch` → the settings of `batch/`, and whether its folder can be used: found at load, where whoever starts
  * it is looking, not at the first upload. Makes nothing.
  */
-import { accessSync, constants, statSync } from 'node:fs';
+import { accessSync, constants, statfsSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 
 import type { BatchSettings, BatchStoreSettings } from '../batch/settings.ts';
@@ -54,6 +54,7 @@ function folderFault(directory: string): string | undefined {
       }
       if (found?.isDirectory() !== true) return `${at} is no folder`;
       accessSync(at, constants.W_OK | constants.X_OK);
+      if (isMadeUp(at)) return `nothing can be kept in ${at}: its files are the system's own`;
       return undefined;
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
@@ -63,6 +64,13 @@ function folderFault(directory: string): string | undefined {
         : `the folder ${at} can't be used (${code})`;
     }
   }
+}
+
+/** proc and sysfs, by their numbers in Linux's `statfs`: they say that they can be written, to root, and take nothing. */
+const madeUp: ReadonlySet<number> = new Set([0x9fa0, 0x62656572]);
+
+function isMadeUp(folder: string): boolean {
+  return process.platform === 'linux' && madeUp.has(statfsSync(folder).type);
 }
 
 function fieldOf(value: unknown, key: string): unknown {

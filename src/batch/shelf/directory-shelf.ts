@@ -3,9 +3,10 @@
  * was committed is there after a power cut, and what wasn't is never seen. Several replicas may share the directory by a volume.
  */
 import { randomUUID } from 'node:crypto';
-import { mkdir, open, readdir, rename, stat, unlink, type FileHandle } from 'node:fs/promises';
+import { open, readdir, rename, stat, unlink, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
+import { makeFolder } from '../../platform/make-folder.ts';
 import { readFileRange } from './file-range.ts';
 import type { Shelf, ShelfWriter } from './port.ts';
 import { isAbsent, shelfFault } from './shelf-fault.ts';
@@ -33,7 +34,11 @@ export async function createDirectoryShelf(directory: string, deps: DirectoryShe
     }
   };
 
-  await faulted(mkdir(directory, { recursive: true, mode: 0o700 }));
+  try {
+    makeFolder(directory, 0o700);
+  } catch (error) {
+    throw shelfFault(error, directory);
+  }
 
   async function flushDirectory(): Promise<void> {
     const handle = await openFile(directory, 'r');

@@ -7,7 +7,7 @@ import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import type { BatchStoreSettings } from '../settings.ts';
 import type { Shelf } from '../shelf/port.ts';
-import type { BatchStore } from './port.ts';
+import { StoreError, type BatchStore } from './port.ts';
 
 export interface BatchStoreDeps {
   readonly clock: Clock;
@@ -31,9 +31,24 @@ export async function createBatchStore(settings: BatchStoreSettings, deps: Batch
   return await inPostgres(settings, deps);
 }
 
+/** Whoever starts it is looking, and has to know what to change. */
+async function named<Value>(key: string, opened: Promise<Value>): Promise<Value> {
+  try {
+    return await opened;
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    throw new StoreError(error.fault, `${key}: ${error.message}`, { cause: error });
+  }
+}
+
+const directoryKey = 'batch.directory (--batch-dir)';
+
 async function inDirectory(directory: string, { clock }: BatchStoreDeps): Promise<BatchStorage> {
   const { createSqliteStore } = await import('./sqlite-store.ts');
-  const store = await createSqliteStore({ path: join(directory, 'batches.sqlite'), busyMs }, { clock });
+  const store = await named(
+    directoryKey,
+    createSqliteStore({ path: join(directory, 'batches.sqlite'), busyMs }, { clock }),
+  );
   return await withShelf(store, async () => await shelfIn(directory));
 }
 
@@ -43,7 +58,7 @@ async function inPostgres(
 ): Promise<BatchStorage> {
   const { openPostgresLink } = await import('./postgres-link.ts');
   const { createPostgresStore } = await import('./postgres-store.ts');
-  const link = await openPostgresLink(url, { log });
+  const link = await named('batch.postgres', openPostgresLink(url, { log }));
   return await withShelf(createPostgresStore(link), async () => {
     if (directory !== undefined) return await shelfIn(directory);
     const { createPostgresShelf } = await import('../shelf/postgres-shelf.ts');
@@ -62,5 +77,5 @@ async function withShelf(store: BatchStore, open: () => Promise<Shelf>): Promise
 
 async function shelfIn(directory: string): Promise<Shelf> {
   const { createDirectoryShelf } = await import('../shelf/directory-shelf.ts');
-  return await createDirectoryShelf(join(directory, 'files'));
+  return await named(directoryKey, createDirectoryShelf(join(directory, 'files')));
 }

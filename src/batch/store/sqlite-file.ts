@@ -5,9 +5,9 @@
  *
  * One process per file: the lock is held as long as the file is open, and the system frees it when the process is killed.
  */
-import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'libsql';
+import { makeFolder } from '../../platform/make-folder.ts';
 import { StoreError } from './port.ts';
 import { sqliteSteps } from './sqlite-schema.ts';
 
@@ -28,7 +28,7 @@ const mostLogBytes = 64 * 1024 * 1024;
 export function openSqliteFile({ path, busyMs }: SqliteFileSettings): SqliteDatabase {
   let database: SqliteDatabase | undefined;
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    makeFolder(dirname(path), 0o700);
     database = connect(path, busyMs);
     // Before the first access: then no shared memory file is used, and the first transaction takes the lock for good.
     database.pragma('locking_mode = exclusive');

@@ -100,3 +100,12 @@ it('a second signal ends at once, during the start too', async () => {
   await expect.poll(() => said.exits).toEqual([1]);
   await code;
 });
+
+it('ends at once where batches can not be kept, and names the option and the folder', async () => {
+  const { url } = await mute();
+  const { said, process } = recorded();
+  const code = await serve({ env: {}, flags: { ...flags(url), batchDir: `${import.meta.filename}/below` } }, process);
+  expect(code).toBe(1);
+  expect(said.err).toContain(`--batch-dir: the folder ${import.meta.filename}/below can't be used (ENOTDIR)`);
+  expect(said.out).toBe('');
+});

@@ -63,6 +63,15 @@ describe('batch', () => {
     expect(problemsOf('', { flags: { batchDir: file } })).toEqual([`--batch-dir: ${file} is no folder`]);
   });
 
+  it.runIf(process.platform === 'linux')('says so where the system keeps nothing, though root may write there', () => {
+    for (const place of ['/proc/nope', '/proc/self', '/sys/nope/below'])
+      expect(problemsOf('', { flags: { batchDir: place } })).toEqual([
+        expect.stringMatching(
+          /^--batch-dir: (nothing can be kept in|the folder) \/(proc|proc\/self|sys)(: its files are the system's own| may not be written by this user)$/,
+        ),
+      ]);
+  });
+
   it("never shows a database's URL", () => {
     const problems = problemsOf('batch: { postgres: { url: "mysql://u:secret@h/d" } }');
     expect(problems).toEqual([expect.stringContaining('must be a URL such as postgres://user@host/database')]);
