@@ -13,11 +13,16 @@ export interface BannerFacts {
   readonly requestLog: LogFormat | undefined;
   /** Pause between two looks at a backend that is down or loading. */
   readonly downIntervalMs: number;
+  /** Clients need a key of warmlane's own. */
+  readonly asksForKeys: boolean;
+  /** Where files and batches are kept; undefined: there is no Batch API. */
+  readonly batchPlace: string | undefined;
   /** As this program was started, for a line to paste. */
   readonly program: string;
 }
 
-export function banner({ data, admin, fleet, demo, requestLog, downIntervalMs, program }: BannerFacts): string {
+export function banner(facts: BannerFacts): string {
+  const { data, admin, fleet, demo, requestLog, downIntervalMs, asksForKeys, batchPlace, program } = facts;
   const model = fleet.backends.flatMap(({ models }) => models)[0] ?? 'default';
   const lines = [
     '',
@@ -28,13 +33,22 @@ export function banner({ data, admin, fleet, demo, requestLog, downIntervalMs, p
     '',
     'Try a measured stream:',
     `  curl -N ${data}/v1/chat/completions -H 'content-type: application/json' \\`,
+    ...(asksForKeys ? ['    -H "Authorization: Bearer $KEY" \\'] : []),
     `    -d '${JSON.stringify({ model, stream: true, messages: [{ role: 'user', content: 'Name three colours.' }] })}'`,
+    ...(asksForKeys
+      ? ["  $KEY is a key that auth.keys in the configuration lets in; set it first, on a line of its own: KEY='…'"]
+      : []),
     '',
     ...sampleLines(requestLog),
     'Whole, every token with its moment, it is at',
     `  ${admin}/records?limit=1     (running now: ${admin}/running, backends: ${admin}/backends)`,
     `Why it went to that backend: ${admin}/explain/ID     (ID: the answer's X-Request-Id, requestId in the line)`,
     `Percentiles, objectives, findings, what batching costs: all pages are listed at ${admin}/`,
+    ...(batchPlace === undefined
+      ? []
+      : [
+          `Batch API: ${data}/v1/batches, kept in ${batchPlace}; warmlane batch --help; how they stand: ${admin}/batches`,
+        ]),
     ...(demo !== undefined ? ['', `With your own servers: ${program} --backend http://127.0.0.1:8000`] : []),
     '',
     '',

@@ -52,6 +52,7 @@ function summary({ config, file, demo }: Loaded): string {
     ...backendLines(config, demo),
     ...tenantLines(config),
     ...discoveryLines(config),
+    ...batchLines(config),
     ...noticesOf(config).map((notice) => `  note      ${notice}`),
   ];
   return `${lines.join('\n')}\n`;
@@ -95,6 +96,16 @@ function discoveryLines({ discovery: { dns, file } }: Config): readonly string[]
     ({ name, port, scheme }) => `  by DNS    ${scheme}://${name}${port === undefined ? '' : `:${port}`}`,
   );
   return file === undefined ? names : [...names, `  by file   ${file.path}`];
+}
+
+function batchLines({ batch: { store } }: Config): readonly string[] {
+  return store === undefined ? [] : [`  batches   /v1/batches, kept in ${batchPlaceOf(store)}`];
+}
+
+/** Where files and batches are kept. A database's URL may hold its password: it isn't shown. */
+export function batchPlaceOf(store: NonNullable<Config['batch']['store']>): string {
+  if (store.kind === 'sqlite') return `${store.directory} (SQLite)`;
+  return store.directory === undefined ? 'Postgres' : `Postgres, files in ${store.directory}`;
 }
 
 /** A file of keys may have thousands. */

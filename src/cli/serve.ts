@@ -12,7 +12,7 @@ import { systemClock } from '../platform/clock.ts';
 import { createLog, type Log } from '../platform/log.ts';
 import { watchFile } from '../platform/watch-file.ts';
 import { banner } from './banner.ts';
-import { hasDiscovery, problemList } from './check.ts';
+import { batchPlaceOf, hasDiscovery, problemList } from './check.ts';
 import { startDemo, type Demo } from './demo.ts';
 import type { Process } from './process.ts';
 import { createReloader, type Reloader } from './reload.ts';
@@ -64,6 +64,8 @@ export async function serve(request: LoadRequest, process: Process): Promise<num
         demo: demo === undefined ? undefined : loaded.demo ? 'asked' : 'nothing_found',
         requestLog: logsRequests(config) ? config.log.format : undefined,
         downIntervalMs: config.fleet.probeDownIntervalMs,
+        asksForKeys: config.access.auth !== undefined,
+        batchPlace: config.batch.store === undefined ? undefined : batchPlaceOf(config.batch.store),
         program: programOf(process.env),
       }),
     );

@@ -23,6 +23,8 @@ const shown = (facts: Partial<BannerFacts>, healths: readonly BackendHealth[] = 
     demo: undefined,
     requestLog: 'logfmt',
     downIntervalMs: 1000,
+    asksForKeys: false,
+    batchPlace: undefined,
     program: 'warmlane',
     ...facts,
   });
@@ -60,6 +62,25 @@ describe('banner', () => {
     expect(shown({ downIntervalMs: 500 }, ['down'])).toContain('start it; warmlane looks again every 500 ms.');
     expect(shown({}, ['down', 'loading'])).toContain('No model is loaded yet');
     for (const health of ['up', 'auth'] as const) expect(shown({}, ['down', health])).not.toContain('looks again');
+  });
+
+  it('shows the line to paste with a key where one is asked for, and whose that is', () => {
+    const lines = shown({ asksForKeys: true }).split('\n');
+    const at = lines.findIndex((line) => line.includes('curl -N'));
+    expect(lines.slice(at, at + 3)).toEqual([
+      "  curl -N http://127.0.0.1:1/v1/chat/completions -H 'content-type: application/json' \\",
+      '    -H "Authorization: Bearer $KEY" \\',
+      expect.stringMatching(/^ {4}-d '\{"model":.*\}'$/),
+    ]);
+    expect(lines[at + 3]).toContain('auth.keys');
+    expect(shown({})).not.toMatch(/\$KEY|auth\.keys/);
+  });
+
+  it('says whether there is a Batch API, and where it keeps what it has', () => {
+    expect(shown({ batchPlace: '/var/batches (SQLite)' })).toContain(
+      'Batch API: http://127.0.0.1:1/v1/batches, kept in /var/batches (SQLite); warmlane batch --help; how they stand: http://127.0.0.1:2/batches\n',
+    );
+    expect(shown({})).not.toContain('Batch');
   });
 
   it('names the program as it was started', () => {

@@ -70,6 +70,17 @@ it('says where else backends come from, and what is wrong with a file of them', 
   });
 });
 
+it('says where batches are kept, without what a database is reached by', () => {
+  const batches = (text: string) => /^ {2}batches.*$/m.exec(check(text).said)?.[0];
+  expect(batches('batch: { directory: kept }\n')).toBe('  batches   /v1/batches, kept in kept (SQLite)');
+  const url = 'postgres://u:hunter2@h/d';
+  expect(batches(`batch: { postgres: { url: "${url}" } }\n`)).toBe('  batches   /v1/batches, kept in Postgres');
+  expect(batches(`batch: { directory: kept, postgres: { url: "${url}" } }\n`)).toBe(
+    '  batches   /v1/batches, kept in Postgres, files in kept',
+  );
+  expect(batches('')).toBeUndefined();
+});
+
 it('says whether the prompt trace could be written, without writing it', () => {
   const traced = (file: string) => check(`telemetry: { promptTrace: { file: ${file} } }\n`);
   expect(traced('p.jsonl').code).toBe(0);
