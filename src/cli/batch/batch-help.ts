@@ -22,7 +22,7 @@ export const exitCodes: readonly (readonly [string, string])[] = [
   ['0', 'done; of a batch that was waited for, every line has its answer'],
   ['1', 'not done: it failed, expired or was cancelled, or warmlane refused or was not reachable'],
   ['2', 'wrong use, or FILE is not what can be submitted'],
-  ['3', 'completed, but lines failed: they are in the error file'],
+  ['3', 'completed, but lines failed: they are in the error file (results ID --errors FILE)'],
   ['130', 'left by Ctrl-C while waiting; the batch goes on'],
 ];
 

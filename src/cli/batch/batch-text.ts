@@ -32,17 +32,44 @@ export function progressLine(progress: Progress): string {
   return joined([`${batch.id} ${batch.status}`, ...(batch.total === 0 ? dueOf(progress) : partsOf(progress, false))]);
 }
 
-function partsOf(progress: Progress, withStatus = true): readonly string[] {
+interface LineCounts {
+  readonly answered: string;
+  /** Failed, or at the end without an answer for another reason. Empty: none. */
+  readonly unanswered: string;
+  /** Empty: none. */
+  readonly toCome: string;
+}
+
+/** At a cancel or an expiry servers count what was not run among the failed lines, or among none: they can't be told apart. */
+function lineCounts(batch: BatchObject): LineCounts {
+  const { status, total, completed, failed } = batch;
+  const answered = `${count(completed)} of ${count(total)} answered`;
+  const some = (lines: number, what: string) => (lines > 0 ? `${count(lines)} ${what}` : '');
+  if (status === 'cancelling') return { answered, unanswered: '', toCome: '' };
+  if (status === 'cancelled' || status === 'expired')
+    return { answered, unanswered: some(total - completed, 'without an answer'), toCome: '' };
+  const left = isOver(batch) ? 0 : total - completed - failed;
+  return { answered, unanswered: some(failed, 'failed'), toCome: some(left, 'to come') };
+}
+
+/** The same as one text. */
+export function lineCountsText(batch: BatchObject): string {
+  const { answered, unanswered, toCome } = lineCounts(batch);
+  return [answered, unanswered, toCome].filter((text) => text !== '').join(', ');
+}
+
+/** @param bar there is one, which shows what is to come */
+function partsOf(progress: Progress, bar = true): readonly string[] {
   const { batch, linesPerSecond } = progress;
   const done = batch.completed + batch.failed;
   const left = batch.total - done;
   const leftSeconds = linesPerSecond === undefined || linesPerSecond <= 0 ? undefined : left / linesPerSecond;
   const working = batch.status === 'in_progress';
+  const { answered, unanswered, toCome } = lineCounts(batch);
   return [
-    percent(done, batch.total),
-    `${count(done)} of ${count(batch.total)}`,
-    ...(withStatus && !working ? [batch.status] : []),
-    ...(batch.failed > 0 ? [`${count(batch.failed)} failed`] : []),
+    ...(working || bar ? [percent(done, batch.total)] : []),
+    ...[answered, unanswered, bar ? '' : toCome].filter((text) => text !== ''),
+    ...(bar && !working ? [batch.status] : []),
     ...(working && linesPerSecond !== undefined ? [`${rate(linesPerSecond)}/s`] : []),
     ...(working && leftSeconds !== undefined && left > 0 ? [`${time(leftSeconds)} left`] : []),
     ...(isOver(batch) ? [] : dueOf(progress, working ? leftSeconds : undefined)),
@@ -56,15 +83,14 @@ function dueOf({ batch, nowMs }: Progress, leftSeconds?: number): readonly strin
   if (dueSeconds <= 0) return ['past its deadline'];
   const late =
     leftSeconds !== undefined && leftSeconds > dueSeconds ? `, ${time(leftSeconds - dueSeconds)} too late` : '';
-  return [`due in ${time(dueSeconds)}${late}`];
+  return [`due in ${timeLeft(dueSeconds)}${late}`];
 }
 
 /** What became of it, one line; then each problem of its file. */
 export function endText(batch: BatchObject): string {
   const took =
     batch.endedAt === undefined || batch.createdAt === undefined ? '' : ` in ${time(batch.endedAt - batch.createdAt)}`;
-  const failed = batch.failed === 0 ? '' : `, ${count(batch.failed)} failed`;
-  const lines = batch.total === 0 ? '' : `: ${count(batch.completed)} of ${count(batch.total)} lines answered${failed}`;
+  const lines = batch.total === 0 ? '' : `: ${lineCountsText(batch).replace(' answered', ' lines answered')}`;
   return [
     `${batch.id} ${batch.status}${lines}${took}`,
     ...(batch.usage === undefined || batch.total === 0 ? [] : [`Tokens: ${usageText(batch.usage)}`]),
@@ -106,10 +132,9 @@ export function listText(batches: readonly BatchObject[], nowMs: number): string
   const rows = batches.map((batch) => [
     batch.id,
     batch.status,
-    batch.total === 0 ? '' : `${count(batch.completed + batch.failed)} of ${count(batch.total)}`,
-    batch.failed === 0 ? '' : `${count(batch.failed)} failed`,
+    ...countCells(batch),
     batch.createdAt === undefined ? '' : `${time(nowMs / 1000 - batch.createdAt)} ago`,
-    isOver(batch) || batch.expiresAt === undefined ? '' : `due in ${time(batch.expiresAt - nowMs / 1000)}`,
+    isOver(batch) || batch.expiresAt === undefined ? '' : `due in ${timeLeft(batch.expiresAt - nowMs / 1000)}`,
     batch.model ?? '',
   ]);
   const widths = rows.reduce<number[]>(
@@ -121,11 +146,18 @@ export function listText(batches: readonly BatchObject[], nowMs: number): string
       printable(
         row
           .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+          .filter((cell) => cell !== '')
           .join('  ')
           .trimEnd(),
       ),
     )
     .join('\n');
+}
+
+function countCells(batch: BatchObject): readonly string[] {
+  if (batch.total === 0) return ['', '', ''];
+  const { answered, unanswered, toCome } = lineCounts(batch);
+  return [answered, unanswered, toCome];
 }
 
 function usageText({ input, cached, output }: NonNullable<BatchObject['usage']>): string {
@@ -161,6 +193,16 @@ export function time(seconds: number): string {
   if (whole < 3600) return `${Math.floor(whole / 60)}m${two(whole % 60)}s`;
   if (whole < 86_400) return `${Math.floor(whole / 3600)}h${two((whole % 3600) / 60)}m`;
   return `${Math.floor(whole / 86_400)}d${two((whole % 86_400) / 3600)}h`;
+}
+
+/**
+ * Until a deadline: in hours up to four days, so that the usual window of a day is 24h00m and then 23h59m, and never more than
+ * there is.
+ */
+function timeLeft(seconds: number): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  if (whole < 3600 || whole >= 4 * 86_400) return time(whole);
+  return `${Math.floor(whole / 3600)}h${String(Math.floor((whole % 3600) / 60)).padStart(2, '0')}m`;
 }
 
 function joined(parts: readonly string[]): string {

@@ -3,8 +3,8 @@
  * written beside its place and then moved there; a connection that breaks means from the beginning, a few times.
  */
 import { randomBytes } from 'node:crypto';
-import { createWriteStream } from 'node:fs';
-import { rename, rm, stat } from 'node:fs/promises';
+import { constants, createWriteStream } from 'node:fs';
+import { access, open, rename, rm, stat } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 
 import type { BatchApi, Got } from './batch-api.ts';
@@ -33,7 +33,7 @@ async function tryOnce(fileId: string | undefined, path: string, { api, signal }
   if (!content.ok) return content;
   const { body, bytes: told } = content.value ?? {};
   const direct = await isSpecial(path);
-  const beside = direct ? path : `${path}.${randomBytes(4).toString('hex')}.part`;
+  const beside = direct ? path : besideOf(path);
   let bytes = 0;
   let broken: string | undefined;
   async function* counted(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
@@ -61,6 +61,33 @@ async function tryOnce(fileId: string | undefined, path: string, { api, signal }
       ? { ok: false, failure: { says: `${path}: ${reasonOf(error)}`, passing: false } }
       : { ok: false, failure: { says: `the results did not come whole: ${broken}`, passing: true } };
   }
+}
+
+/**
+ * Whether a file of results could be put there: to be found before a long wait, not behind it. Tries it, and leaves nothing.
+ * @returns why not
+ */
+export async function placeProblem(path: string): Promise<string | undefined> {
+  try {
+    const found = await stat(path).catch(() => undefined);
+    if (found?.isDirectory() === true) return `${path}: is a folder`;
+    if (found !== undefined && !found.isFile()) {
+      // To open a pipe would be to wait for its reader.
+      await access(path, constants.W_OK);
+      return undefined;
+    }
+    const beside = besideOf(path);
+    const handle = await open(beside, 'wx');
+    await handle.close();
+    await rm(beside);
+    return undefined;
+  } catch (error) {
+    return `${path}: ${reasonOf(error)}`;
+  }
+}
+
+function besideOf(path: string): string {
+  return `${path}.${randomBytes(4).toString('hex')}.part`;
 }
 
 /** A pipe or a device: written to as it is, never put another file's place. */

@@ -1,8 +1,8 @@
 /** From a batch that is there to its end and its results: what `--wait`, `results` and `cancel` do. */
 import type { BatchRequest, Places } from './batch-args.ts';
 import { isOver, type BatchObject } from './batch-object.ts';
-import { count, endText } from './batch-text.ts';
-import { fetchToFile, fetchToOutput } from './fetch-results.ts';
+import { endText, lineCountsText } from './batch-text.ts';
+import { fetchToFile, fetchToOutput, placeProblem } from './fetch-results.ts';
 import type { ExitCode, Session } from './session.ts';
 import { waitForEnd, type Waited } from './wait.ts';
 
@@ -28,18 +28,21 @@ export async function followBatch({ id, json, first, places = {} }: Following, s
   if (written !== 0) return written;
   if (!json && places.output === undefined && batch.outputFileId !== undefined)
     screen.line(`Its answers: warmlane batch results ${id} -o FILE`);
+  if (!json && lacksErrors(batch, places)) screen.line(errorsHint(id));
   return exitCodeOf(batch);
 }
 
 export async function fetchResults({ id, wait, places }: Of<'results'>, session: Session): Promise<ExitCode> {
   const { api, process, signal } = session;
+  const refused = await probePlaces(places, session);
+  if (refused !== undefined) return refused;
   const found = wait ? await waitForEnd(id, undefined, session) : await lookOnce(id, session);
   if (found.kind !== 'found') return notOver(found, id, session);
   const { batch } = found;
   if (!isOver(batch)) {
-    const done = `${count(batch.completed + batch.failed)} of ${count(batch.total)} lines are done`;
+    const counts = batch.total === 0 ? '' : `, ${lineCountsText(batch)}`;
     return session.fail({
-      says: `${id} is ${batch.status}, ${done}; its results come at its end (--wait stays until then)`,
+      says: `${id} is ${batch.status}${counts}; its results come at its end (--wait stays until then)`,
       passing: false,
     });
   }
@@ -56,11 +59,21 @@ export async function fetchResults({ id, wait, places }: Of<'results'>, session:
     }
   }
   if (batch.status !== 'completed' || batch.failed > 0) process.err(`${endText(batch)}\n`);
+  if (lacksErrors(batch, places)) process.err(`${errorsHint(id)}\n`);
   return exitCodeOf(batch);
 }
 
 export async function cancelBatch({ id, json }: Of<'cancel'>, session: Session): Promise<ExitCode> {
   const { api, process, signal } = session;
+  // What it answers looks the same for one that it ends now and one that was over.
+  const before = await api.get(id);
+  if (signal.aborted) return 130;
+  if (!before.ok) return session.fail(before.failure);
+  if (isOver(before.value)) {
+    if (json) process.out(`${JSON.stringify(before.value.whole, null, 2)}\n`);
+    else process.out(`Nothing to cancel, it had ended already: ${endText(before.value)}\n`);
+    return 0;
+  }
   const got = await api.cancel(id);
   if (signal.aborted) return 130;
   if (!got.ok) return session.fail(got.failure);
@@ -87,6 +100,23 @@ function notOver(waited: Exclude<Waited, { kind: 'found' }>, id: string, session
     `${id} goes on without you. To come back: warmlane batch status ${id} --wait; to stop it: warmlane batch cancel ${id}`,
   );
   return 130;
+}
+
+/** Where results are to go is tried before anybody waits for them. @returns the exit code where one can't be written */
+export async function probePlaces({ output, errors }: Places, session: Session): Promise<1 | undefined> {
+  for (const path of [output === '-' ? undefined : output, errors]) {
+    const says = path === undefined ? undefined : await placeProblem(path);
+    if (says !== undefined) return session.fail({ says, passing: false });
+  }
+  return undefined;
+}
+
+function lacksErrors({ errorFileId }: BatchObject, { errors }: Places): boolean {
+  return errorFileId !== undefined && errors === undefined;
+}
+
+function errorsHint(id: string): string {
+  return `Its lines without an answer, and why: warmlane batch results ${id} --errors FILE`;
 }
 
 async function writeFiles(batch: BatchObject, { output, errors }: Places, session: Session): Promise<0 | 1 | 130> {

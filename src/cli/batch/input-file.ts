@@ -110,6 +110,7 @@ export function reasonOf(error: unknown): string {
   if (code === 'ENOENT') return 'there is no such file or folder';
   if (code === 'EACCES' || code === 'EPERM') return 'may not be opened';
   if (code === 'EISDIR') return 'is a folder';
+  if (code === 'EROFS') return 'the file system is read-only';
   if (code === 'ENOSPC') return 'the disk is full';
   return error instanceof Error ? error.message : String(error);
 }

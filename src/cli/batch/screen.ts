@@ -7,8 +7,12 @@ import type { Process } from '../process.ts';
 export interface Screen {
   readonly terminal: boolean;
   readonly columns: number;
-  /** In place of the last one. @param plain for a log; where it is absent a log gets nothing */
-  show(text: string, plain?: string): void;
+  /**
+   * In place of the last one.
+   * @param plain for a log; where it is absent a log gets nothing
+   * @param isNews a log gets it at once, not when its next line is due
+   */
+  show(text: string, plain?: string, isNews?: boolean): void;
   /** Stays. */
   line(text: string): void;
   /** What is shown in place goes. */
@@ -35,11 +39,11 @@ export function createScreen(process: Process, nowMs: () => number, quiet: boole
     get columns() {
       return (process.columns?.() ?? usualColumns) - 1;
     },
-    show(text, plain) {
+    show(text, plain, isNews = false) {
       if (terminal) {
         process.out(`\r${text}\u001b[K`);
         shown = true;
-      } else if (plain !== undefined && plain !== said && nowMs() - saidMs >= plainEveryMs) {
+      } else if (plain !== undefined && plain !== said && (isNews || nowMs() - saidMs >= plainEveryMs)) {
         said = plain;
         saidMs = nowMs();
         process.err(`${plain}\n`);

@@ -1,7 +1,7 @@
 /** `warmlane batch submit`: the file goes up, a batch is made of it, and with `--wait` is followed to its end. */
 import type { BatchRequest } from './batch-args.ts';
 import { count } from './batch-text.ts';
-import { followBatch } from './follow.ts';
+import { followBatch, probePlaces } from './follow.ts';
 import { lookAtInput, multipartOf } from './input-file.ts';
 import type { ExitCode, Session } from './session.ts';
 
@@ -14,6 +14,8 @@ export async function submitFile(request: SubmitRequest, session: Session): Prom
     process.err(`warmlane batch: ${input.problem}\n`);
     return 2;
   }
+  const refused = await probePlaces(request.places, session);
+  if (refused !== undefined) return refused;
   const { bytes, endpoint } = input;
   const sent = (done: number) => screen.show(uploadText(done, bytes));
   const file = await api.upload(multipartOf(request.file, bytes, sent));

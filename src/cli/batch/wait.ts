@@ -78,8 +78,7 @@ export async function waitForEnd(id: string, first: BatchObject | undefined, dep
     const done = batch.completed + batch.failed;
     const linesPerSecond = batch.status === 'in_progress' ? pace.look(nowMs(), done) : undefined;
     const progress = { batch, nowMs: nowMs(), linesPerSecond };
-    if (batch.status !== status && !screen.terminal) screen.line(progressLine(progress));
-    else screen.show(progressBar(progress, screen.columns), progressLine(progress));
+    screen.show(progressBar(progress, screen.columns), progressLine(progress), batch.status !== status);
     status = batch.status;
   }
 }

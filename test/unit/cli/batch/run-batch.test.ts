@@ -202,10 +202,21 @@ describe('warmlane batch submit --wait', () => {
     const shown = ran.out.split('\r').map((text) => text.replace('\u001b[K', ''));
     const last = shown.findLast((text) => text.startsWith('['));
     expect(last).toMatch(
-      /^\[#{12,15}-+\] {2}50\.0 % {2}5 of 10 {2}1 failed {2}\d\.\d\d\/s {2}\ds left {2}due in 23h59m$/,
+      /^\[#{12,15}-+\] {2}50\.0 % {2}4 of 10 answered {2}1 failed {2}\d\.\d\d\/s {2}\ds left {2}due in 23h59m$/,
     );
     expect(Math.max(...shown.filter((text) => text.startsWith('[')).map(({ length }) => length))).toBeLessThan(100);
     expect(ran.out).toContain('Its answers: warmlane batch results batch_1 -o FILE');
+  });
+
+  it('says in a log each new state at once, and once', async () => {
+    const server = await serve({ contents, states: [working(0), working(0), working(1), done()] });
+    const { err } = await run(server, ['submit', input(), '--wait']);
+    expect(err.match(/^batch_1 \w+/gm)).toEqual([
+      'batch_1 is',
+      'batch_1 validating',
+      'batch_1 in_progress',
+      'batch_1 completed',
+    ]);
   });
 
   it('prints every problem of the file with its line', async () => {
@@ -280,7 +291,7 @@ describe('warmlane batch status, list, cancel, results', () => {
     const server = await serve({ states: [working(4, 1)] });
     const ran = await run(server, ['status', 'batch_1']);
     expect(ran.code).toBe(0);
-    expect(ran.out).toContain('lines     50.0 %  5 of 10  1 failed  due in 23h59m');
+    expect(ran.out).toContain('lines     50.0 %  4 of 10 answered  1 failed  5 to come  due in 23h59m');
     const json = await run(server, ['status', 'batch_1', '--json']);
     expect(JSON.parse(json.out)).toEqual(working(4, 1));
   });
@@ -289,8 +300,8 @@ describe('warmlane batch status, list, cancel, results', () => {
     const server = await serve({ states: [working(4), done()] });
     const ran = await run(server, ['list', '--limit', '5', '--after', 'batch_0']);
     expect(ran.out.split('\n').map((row) => row.replaceAll(/ {2,}/g, '|'))).toEqual([
-      'batch_1|in_progress|4 of 10|10s ago|due in 23h59m|m',
-      'batch_1|completed|10 of 10|10s ago|m',
+      'batch_1|in_progress|4 of 10 answered|6 to come|10s ago|due in 23h59m|m',
+      'batch_1|completed|10 of 10 answered|10s ago|m',
       '',
     ]);
     expect(server.requests[0]?.path).toBe('/v1/batches?limit=5&after=batch_0');
@@ -301,7 +312,50 @@ describe('warmlane batch status, list, cancel, results', () => {
     const ran = await run(server, ['cancel', 'batch_1']);
     expect(ran).toMatchObject({ code: 0, err: '' });
     expect(ran.out).toContain('batch_1 is cancelling');
-    expect(server.requests[0]).toMatchObject({ method: 'POST', path: '/v1/batches/batch_1/cancel' });
+    expect(server.requests.at(-1)).toMatchObject({ method: 'POST', path: '/v1/batches/batch_1/cancel' });
+  });
+
+  it('cancel says so where the batch had ended already, and as what', async () => {
+    for (const [status, said] of [
+      ['completed', 'completed: 10 of 10 lines answered in 1m40s'],
+      ['cancelled', 'cancelled: 10 of 10 lines answered in 1m40s'],
+    ] as const) {
+      const server = await serve({ states: [done({ status })] });
+      const ran = await run(server, ['cancel', 'batch_1']);
+      expect(ran).toMatchObject({ code: 0, err: '' });
+      expect(ran.out).toContain(`Nothing to cancel, it had ended already: batch_1 ${said}\n`);
+      expect(server.requests.map(({ method }) => method)).toEqual(['GET']);
+      expect(JSON.parse((await run(server, ['cancel', 'batch_1', '--json'])).out)).toMatchObject({ status });
+    }
+  });
+
+  it.each([
+    ['in_progress', '6 of 10 answered', '3 failed', '1 to come'],
+    ['completed', '6 of 10 answered', '3 failed'],
+    // Those that were not run are among the failed ones here, among none elsewhere.
+    ['cancelled', '6 of 10 answered', '4 without an answer'],
+    ['expired', '6 of 10 answered', '4 without an answer'],
+    ['cancelling', '6 of 10 answered'],
+  ])('tell the lines of one that is %s apart, and call none done that has no answer', async (status, ...counts) => {
+    const state = done({ status, request_counts: { total: 10, completed: 6, failed: 3 } });
+    const server = await serve({ states: [state] });
+    const [row = ''] = (await run(server, ['list'])).out.split('\n');
+    expect(row.split(/ {2,}/).slice(1, 2 + counts.length)).toEqual([status, ...counts]);
+    expect(row.split(/ {2,}/)[2 + counts.length]).toBe('10s ago');
+    const shown = (await run(server, ['status', 'batch_1'])).out;
+    expect(/^lines +(?:90\.0 % {2})?(.*?)(?: {2}due .*)?$/m.exec(shown)?.[1]?.split('  ')).toEqual(counts);
+    expect(shown.includes('90.0 %')).toBe(status === 'in_progress');
+  });
+
+  it('show the time to a deadline in one form, that only falls', async () => {
+    const due = async (seconds: number) => {
+      const server = await serve({ states: [batchObject({ expires_at: 1_800_000_010 + seconds })] });
+      return /due in (.*?) {2}/.exec((await run(server, ['list'])).out)?.[1];
+    };
+    const shown = [];
+    for (const seconds of [86_430, 86_400, 86_399, 7200, 3600, 3599, 59, 4 * 86_400, 4 * 86_400 - 1])
+      shown.push(await due(seconds));
+    expect(shown).toEqual(['24h00m', '24h00m', '23h59m', '2h00m', '1h00m', '59m59s', '59s', '4d00h', '95h59m']);
   });
 
   it('fetch results to stdout byte for byte, and to a file again when the connection breaks', async () => {
@@ -324,7 +378,39 @@ describe('warmlane batch status, list, cancel, results', () => {
     const server = await serve({ states: [working(4)] });
     const ran = await run(server, ['results', 'batch_1']);
     expect(ran.code).toBe(1);
-    expect(ran.err).toContain('batch_1 is in_progress, 4 of 10 lines are done');
+    expect(ran.err).toContain('batch_1 is in_progress, 4 of 10 answered, 6 to come');
+  });
+
+  it.each([
+    ['submit', '--wait', '-o'],
+    ['submit', '--wait', '--errors'],
+    ['results', '--wait', '-o'],
+    ['results', '--errors'],
+  ])('%s %s %s finds out before anything is asked that the file can not be written', async (verb, ...flags) => {
+    const server = await serve({ states: [done()] });
+    for (const [path, why] of [
+      [join(folder, 'none', 'out.jsonl'), 'there is no such file or folder'],
+      [folder, 'is a folder'],
+    ] as const) {
+      const ran = await run(server, [verb, verb === 'submit' ? input() : 'batch_1', ...flags, path]);
+      expect([ran.code, ran.out, ran.err]).toEqual([1, '', `warmlane batch: ${path}: ${why}\n`]);
+    }
+    expect(server.requests).toEqual([]);
+  });
+
+  it('say where the lines are that have no answer, and how to get them', async () => {
+    const more = { error_file_id: 'file-err', request_counts: { total: 10, completed: 9, failed: 1 } };
+    const server = await serve({ states: [done(more)], contents: { 'file-out': 'x', 'file-err': 'y' } });
+    const hint = 'Its lines without an answer, and why: warmlane batch results batch_1 --errors FILE\n';
+    for (const words of [
+      ['submit', input(), '--wait'],
+      ['results', 'batch_1'],
+    ]) {
+      const ran = await run(server, words);
+      expect([ran.code, ran.err.split(hint).length]).toEqual([3, 2]);
+      const told = await run(server, [...words, '--errors', join(folder, 'told.jsonl')]);
+      expect([told.code, told.err.includes(hint)]).toEqual([3, false]);
+    }
   });
 
   it('write no part of a file where it cannot be', async () => {
