@@ -271,7 +271,7 @@ export async function startApp(
   const aliasesOf = new WeakMap<Job, Config['classify']['modelAliases']>();
   const tunnels = createTunnels({
     clock,
-    enter: (head) => enter(access, head),
+    enter: (head) => enter(access, head, (job, ids) => pipeline.kept.check(head, job, ids)),
     classify(head) {
       const { classify: settings } = live.settings();
       const job = classify(head, { bytes: 0 }, settings);

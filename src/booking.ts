@@ -7,6 +7,7 @@ import type { Job } from './domain/job.ts';
 import type { Outcome, Phase } from './domain/names.ts';
 import { isReplayed, type RecordMark, type RequestRecord } from './domain/record.ts';
 import type { AnswerTold, Errand } from './domain/routing.ts';
+import { isBegunBy } from './kept-answers.ts';
 import type { Observer } from './measure/observer.ts';
 import type { Link, PipelineDeps } from './pipeline-deps.ts';
 import type { ClientHead, ClientPort } from './platform/client-port.ts';
@@ -33,6 +34,8 @@ export interface BookedPassage {
   readonly attempts: number;
   /** How often its place was taken for online work. */
   readonly reclaimed?: number;
+  /** Who asks; absent where nobody is asked. */
+  readonly caller: { readonly preflight?: true } | undefined;
   /** Its right to be here. */
   readonly stay: Pick<Stay, 'ended'> | undefined;
   /** Of the answer, where it may be kept. */
@@ -78,15 +81,19 @@ export function createBooking(deps: BookingDeps): (passage: BookedPassage, how: 
     }
   }
 
-  function learn(record: RequestRecord, { observer, job, link }: BookedPassage): void {
+  function learn(record: RequestRecord, { observer, job, link, caller }: BookedPassage): void {
     const { backend } = record;
     if (backend === undefined) return;
     const { responseId } = observer;
-    if (responseId !== undefined && job?.endpoint === 'responses') deps.sticky.remember(responseId, backend);
-    const { stickyKey } = job ?? {};
+    const { stickyKey, tenant } = job ?? {};
+    const isKept = job?.endpoint === 'responses' || job?.stored === true;
+    if (responseId !== undefined && isKept) deps.sticky.remember(responseId, backend, tenant);
     // An abandoned one may be taken up again where it runs on (llama-server's resumable streams).
     const began = record.outcome === 'ok' || record.outcome === 'client_abort';
-    if (began && stickyKey !== undefined) deps.sticky.remember(stickyKey, backend);
+    if (began && stickyKey !== undefined && caller?.preflight !== true) {
+      const owner = job !== undefined && isBegunBy(job) ? tenant : deps.sticky.find(stickyKey)?.tenant;
+      deps.sticky.remember(stickyKey, backend, owner);
+    }
     if (record.outcome === 'ok' && job?.generates === true) {
       const { prompt, cached } = record.tokens;
       link?.member?.noteAnswer({ usage: prompt !== undefined, cached: cached !== undefined });

@@ -67,6 +67,10 @@ export interface Passage {
   /** Known before the body; absent where nobody is asked. */
   caller: Caller | undefined;
   stay: Stay | undefined;
+  /** What it may refer to; undefined: anything. */
+  ids: Caller['ids'];
+  /** Headers that stay here, lower case. */
+  dropped: ReadonlySet<string> | undefined;
   job: Job | undefined;
   /** To the latest permit's backend, as it was at the grant. */
   link: Link | undefined;

@@ -21,6 +21,7 @@ import { isRefusal, type Refusal } from './domain/refusal.ts';
 import type { RunningView } from './domain/running-view.ts';
 import { anonymousTenant } from './domain/tenant.ts';
 import { liveStreamOf } from './live-stream.ts';
+import { createKeptAnswers, type KeptAnswers } from './kept-answers.ts';
 import { createColdStarts } from './measure/cold-starts.ts';
 import { createObserver } from './measure/observer.ts';
 import { answerList, broke, refuse } from './own-answers.ts';
@@ -40,6 +41,8 @@ export interface Pipeline {
   running(): readonly RunningView[];
   /** Shows each generating request that is at a backend now, as far as it has come. */
   streams(visit: (stream: LiveStream) => void): void;
+  /** Whose is what backends keep, for other ways to them. */
+  readonly kept: KeptAnswers;
   /** New requests are refused from now on; what waits or runs goes on. */
   drain(refusal: Refusal): void;
   /** Ends what still runs, visibly unfinished. */
@@ -67,6 +70,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
   const book = createBooking(deps);
   const { relayed, afterwards } = createAttempts(deps);
   const passages = new Bag<Passage>();
+  const kept = createKeptAnswers(deps.sticky, () => passages.toArray());
   const idlers: (() => void)[] = [];
   const coldStarts = createColdStarts();
   deps.fleet.onChange((fleet) => coldStarts.seen(fleet));
@@ -81,6 +85,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
     const caller = passage.terms === undefined ? deps.access?.caller(head) : undefined;
     if (caller !== undefined && isRefusal(caller)) return refuse(passage, caller);
     passage.caller = caller;
+    passage.dropped = caller?.dropped;
 
     const endpoint = findEndpoint(head.method, head.target);
     const contentType = head.header('content-type');
@@ -119,7 +124,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
       // Nobody else has the job yet: it need not be copied.
       if (fingerprint !== undefined) Object.assign(job, { fingerprint });
       passage.job = job;
-      const refused = placed(passage, job);
+      const refused = placed(passage, job) ?? bound(passage, job);
       observer.classified(job);
       if (refused !== undefined) return refuse(passage, refused);
       const listed = job.endpoint === 'models' ? await listModels(passage) : replayed(passage, job, received);
@@ -140,7 +145,9 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
       const line = terms.kind === 'line' ? access?.line(terms.tenant, job) : undefined;
       if (terms.kind === 'line') own(job, terms.tenant, line === undefined || isRefusal(line) ? 1 : line.weight);
       if (terms.kind === 'line' && terms.mayStream !== undefined) Object.assign(job, { mayStream: terms.mayStream });
-      return line === undefined || !isRefusal(line) ? undefined : line;
+      if (line === undefined || isRefusal(line)) return line;
+      passage.ids = line.ids;
+      return undefined;
     }
     if (caller === undefined || access === undefined) return undefined;
     own(job, caller.tenant, caller.weight);
@@ -149,6 +156,19 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
     const stay = access.place(caller, job);
     if (isRefusal(stay)) return stay;
     passage.stay = stay;
+    passage.ids = caller.ids;
+    return undefined;
+  }
+
+  /** What a backend keeps is for the tenant alone that it is kept for: 404, or the request goes on without a conversation. */
+  function bound(passage: Passage, job: Job): Refusal | undefined {
+    const without = kept.check(passage.head, job, passage.ids);
+    if (without === undefined) return undefined;
+    const isRefused = typeof without !== 'string';
+    // Nobody may take it for the home, or the owner, of what it names.
+    if (isRefused || job.refersTo === undefined) Object.assign(job, { stickyKey: undefined });
+    if (isRefused) return without;
+    passage.dropped = new Set([...(passage.dropped ?? []), without]);
     return undefined;
   }
 
@@ -183,7 +203,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
   async function answerJob(passage: Passage, job: Job, received: Received): Promise<Ending> {
     const exclude: string[] = [];
     let crashed = false;
-    const home = homeOf(passage, job.stickyKey);
+    const home = kept.homeOf(job.stickyKey, passage);
     // Nobody else has what it refers to: another backend's "not found" would hide what is wrong.
     const isBound = home !== undefined && !isSelfContained(job);
     const hasOther = (failed: readonly string[]) =>
@@ -241,16 +261,6 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
         reason: end.refusal.code,
       });
     }
-  }
-
-  /** Where what a follow-up refers to was begun, or is under way still. */
-  function homeOf(passage: Passage, key: string | undefined): string | undefined {
-    const home = deps.sticky.find(key);
-    if (home !== undefined || key === undefined) return home;
-    return passages.toArray().find((other) => {
-      const isHome = other.observer.responseId === key || other.job?.stickyKey === key;
-      return other !== passage && isHome && other.backend !== undefined;
-    })?.backend;
   }
 
   /** Waits for a place; leaving and shutdown end the wait at once. */
@@ -332,6 +342,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
   }
 
   return {
+    kept,
     serve(head, upload, client, terms) {
       const settings = deps.settings();
       const passage: Passage = {
@@ -352,6 +363,8 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
         }),
         caller: undefined,
         stay: undefined,
+        dropped: undefined,
+        ids: undefined,
         job: undefined,
         link: undefined,
         errand: undefined,

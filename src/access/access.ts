@@ -25,12 +25,14 @@ interface KeyEntry {
   readonly caller: Caller;
 }
 
-type TenantTerms = Pick<Caller, 'weight' | 'models'>;
+type TenantTerms = Pick<Caller, 'weight' | 'models' | 'ids'>;
 
 /** What is asked of keys, as one configuration has it. */
 interface Book {
   readonly keyring: Keyring<KeyEntry>;
   readonly tenants: ReadonlyMap<string, TenantTerms>;
+  /** Of whoever has no key any more, but batches under way. */
+  readonly keyless: TenantTerms;
   /** Browsers send no key when they ask whether they may. */
   readonly preflight: Caller;
 }
@@ -57,15 +59,15 @@ export function createAccess(settings: AccessSettings, { clock }: { readonly clo
     },
     caller(head) {
       if (book === undefined) return anybody;
-      if (isPreflight(head)) return book.preflight;
       const keys = shownKeys(head);
-      if (keys.length === 0) return keyMissing();
       let found: Caller | undefined;
       for (const key of keys) {
         const entry = book.keyring.find(key);
         found ??= entry?.caller;
       }
-      return found ?? keyUnknown();
+      if (found !== undefined) return found;
+      if (isPreflight(head)) return book.preflight;
+      return keys.length === 0 ? keyMissing() : keyUnknown();
     },
     lane: ({ lane, tenant }, head, job) => chooseLane(rules, { lane, tenant, head, job }),
     place({ tenant, models }, job) {
@@ -73,28 +75,30 @@ export function createAccess(settings: AccessSettings, { clock }: { readonly clo
     },
     line(tenant, job) {
       const terms = book?.tenants.get(tenant);
-      return modelRefusal(terms?.models, job) ?? terms ?? anybody;
+      return modelRefusal(terms?.models, job) ?? terms ?? book?.keyless ?? anybody;
     },
   };
 }
 
-function bookOf({ keys, tenants, dropHeaders }: AuthSettings): Book {
-  const terms = new Map(tenants.map((tenant) => [tenant.name, termsOf(tenant)]));
+function bookOf({ keys, tenants, dropHeaders, unknownIds }: AuthSettings): Book {
+  const ids = unknownIds === 'pass' ? 'own_or_unknown' : 'own';
+  const terms = new Map(tenants.map((tenant) => [tenant.name, termsOf(tenant, ids)]));
   const dropped: ReadonlySet<string> = new Set([...keyHeaders, ...dropHeaders]);
   const callerOf = ({ tenant, lane }: KeySettings): Caller => {
     const { weight, models } = terms.get(tenant) ?? anybody;
-    const caller: Caller = { tenant, lane, weight, keyIsOurs: true, dropped };
+    const caller: Caller = { tenant, lane, weight, keyIsOurs: true, dropped, ids };
     return models === undefined ? caller : { ...caller, models };
   };
   return {
     keyring: createKeyring(keys.map((key) => ({ sha256: key.sha256, caller: callerOf(key) }))),
     tenants: terms,
-    preflight: { ...anybody, keyIsOurs: true, dropped },
+    keyless: { weight: 1, ids },
+    preflight: { ...anybody, keyIsOurs: true, dropped, preflight: true },
   };
 }
 
-function termsOf({ weight, models }: TenantSettings): TenantTerms {
-  return models === undefined ? { weight } : { weight, models: new Set(models) };
+function termsOf({ weight, models }: TenantSettings, ids: NonNullable<Caller['ids']>): TenantTerms {
+  return models === undefined ? { weight, ids } : { weight, ids, models: new Set(models) };
 }
 
 /** Those who stay keep what they have used. */
@@ -113,9 +117,10 @@ function keepAccounts(
   }
 }
 
-/** https://fetch.spec.whatwg.org/#cors-preflight-fetch */
+/** https://fetch.spec.whatwg.org/#cors-preflight-fetch. It has no body: one with a body needs a key like any request. */
 function isPreflight(head: AccessHead): boolean {
-  if (head.method !== 'OPTIONS') return false;
+  if (head.method !== 'OPTIONS' || head.header('transfer-encoding') !== undefined) return false;
+  if (Number(head.header('content-length') ?? 0) !== 0) return false;
   return head.header('origin') !== undefined && head.header('access-control-request-method') !== undefined;
 }
 

@@ -20,6 +20,10 @@ export interface Caller {
   readonly keyIsOurs: boolean;
   /** Headers that stay here with it, lower case: all that may hold a credential. Absent: none. */
   readonly dropped?: ReadonlySet<string>;
+  /** What it may refer to by the id that a backend gave it: its tenant's, or also what nobody knows here. Absent: all. */
+  readonly ids?: 'own' | 'own_or_unknown';
+  /** A browser's question, let through without a key: no backend's own key is lent to it, and nothing is learnt from it. */
+  readonly preflight?: true;
 }
 
 /** What a request may do; to be ended once, whatever became of it: what comes after the first time counts for nothing. */
@@ -46,5 +50,5 @@ export interface Access {
   /** 403 for a model that isn't the caller's, 429 past its limits. */
   place(caller: Caller, job: Job): Stay | Refusal;
   /** A line of a tenant's batch, which comes by no key and counts against no limit: 403 for a model that isn't the tenant's. */
-  line(tenant: string, job: Job): Pick<Caller, 'weight'> | Refusal;
+  line(tenant: string, job: Job): Pick<Caller, 'weight' | 'ids'> | Refusal;
 }

@@ -52,6 +52,25 @@ export function modelNotAllowed(model: string | undefined): Refusal {
   };
 }
 
+/** In the same words whether there is such an id or not. @param id '' where it can't be read */
+export function idNotFound(id: string): Refusal {
+  const what =
+    id === ''
+      ? "The request may refer to an earlier answer by an id that can't be read, so nobody knows whose that is. Send a JSON object in UTF-8, with an id as it was given."
+      : `Nothing with the id "${id.slice(0, shownIdChars)}" is known here as this key's own. It may be another tenant's, older than warmlane's last start, or made through another one; send the whole conversation instead.`;
+  return {
+    refused: true,
+    code: 'id_not_found',
+    status: 404,
+    type: 'invalid_request_error',
+    message: what,
+    spokenBy: 'warmlane',
+    outcome: 'client_error',
+  };
+}
+
+const shownIdChars = 128;
+
 export type LimitName = 'concurrent' | 'requestsPerMinute' | 'tokensPerMinute';
 
 /** @param waitMs until a request of this size is let in again, as far as is known */

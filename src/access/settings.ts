@@ -18,6 +18,8 @@ export interface AuthSettings {
   readonly tenants: readonly TenantSettings[];
   /** Request headers besides the keys' own that never go on to backends; lower case. */
   readonly dropHeaders: readonly string[];
+  /** What is done with an id of which nobody knows whose it is: 404, or it goes on to a backend. */
+  readonly unknownIds: 'refuse' | 'pass';
 }
 
 export interface KeySettings {

@@ -19,7 +19,7 @@ import { queryValue, splitTarget } from './request-path.ts';
 import { defaultSessionHeaders, readSessionHint } from './session-hint.ts';
 import type { ClassifySettings } from './settings.ts';
 import { readServiceTier } from './service-tier.ts';
-import { readStickyKey } from './sticky-key.ts';
+import { readReferences } from './sticky-key.ts';
 import { readUsageAsk } from './usage-ask.ts';
 import { keysRead } from './wanted-keys.ts';
 
@@ -60,7 +60,13 @@ export function classify(head: ClassifyHead, body: ClassifyBody, settings: Class
   if (isRefusal(usage)) return usage;
   const shape = readAnswerShape(endpoint.reads, scan);
   const slo = head.header('x-warmlane-slo')?.trim().slice(0, maxProfileChars);
-  const stickyKey = readStickyKey({ endpoint, query, scan, conversationHeader: head.header('x-conversation-id') });
+  const { key: stickyKey, ids } = readReferences({
+    endpoint,
+    query,
+    scan,
+    bodyBytes: body.bytes,
+    conversationHeader: head.header('x-conversation-id'),
+  });
 
   const counts = scan === undefined ? uncounted : readCounts(scan, endpoint.reads, keys);
   const named = readModel(endpoint, { body, scan, query, method: head.method });
@@ -90,6 +96,8 @@ export function classify(head: ClassifyHead, body: ClassifyBody, settings: Class
   if (named.modelUnread !== undefined) job.modelUnread = named.modelUnread;
   if (stream && takesUsageAsk) job.firstMember = { at: scan.objectStart + 1, empty: scan.empty };
   if (stickyKey !== undefined) job.stickyKey = stickyKey;
+  if (ids.length > 0) job.refersTo = ids;
+  if (endpoint.kind === 'chat' && scan?.fields.get('store')?.kind === 'true') job.stored = true;
   const { choices } = counts;
   const { kind, generates } = endpoint;
   const repeatable = readRepeatable({ kind, generates, scan, choices, sticky: stickyKey !== undefined });

@@ -4,7 +4,7 @@
  */
 import type { EndpointKind, StreamFormat } from '../domain/names.ts';
 import { findControl } from './control-routes.ts';
-import { matchedPath, splitTarget } from './request-path.ts';
+import { lenientPaths, matchedPath, splitTarget } from './request-path.ts';
 import type { ControlKey } from './settings.ts';
 
 /** How a body is read: which keys have a meaning in it. */
@@ -49,9 +49,11 @@ export function findEndpoint(method: string, target: string): Endpoint {
   const control = findControl(method, path);
   if (control !== undefined) return { ...other, kind: 'control', control };
   const matched = matchedPath(path);
-  return (
-    table.get(rowKey(method, matched)) ?? findByPattern(method, matched) ?? (takesBody(method) ? otherWithBody : other)
-  );
+  const found = table.get(rowKey(method, matched)) ?? findByPattern(method, matched);
+  if (found !== undefined) return found;
+  const base = takesBody(method) ? otherWithBody : other;
+  const pathId = findHiddenId(path);
+  return pathId === undefined ? base : { ...base, pathId };
 }
 
 const other: Endpoint = {
@@ -151,6 +153,21 @@ function findByPattern(method: string, path: string): Endpoint | undefined {
   }
   const model = /^\/v1\/models\/(.+)$/.exec(path)?.[1];
   return model === undefined ? undefined : { ...base, pathModel: fromUtf8(model) };
+}
+
+/** An id that a lenient server, or one behind a gateway, could find in a path where it isn't in plain sight. @param path undecoded */
+function findHiddenId(path: string): string | undefined {
+  for (const segments of lenientPaths(path)) {
+    const at = segments.findIndex(
+      (segment, index) =>
+        segment === 'responses' ||
+        segment === 'conversations' ||
+        (segment === 'completions' && segments[index - 1] === 'chat'),
+    );
+    const id = at < 0 ? undefined : segments[at + 1];
+    if (id !== undefined) return id;
+  }
+  return undefined;
 }
 
 /** Decoded paths hold one character a byte. */

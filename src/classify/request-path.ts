@@ -61,6 +61,11 @@ function decodeOnce(path: string): string {
   );
 }
 
+/** All values of a query parameter, as often as it is given. */
+export function queryValues(query: string, name: string): readonly string[] {
+  return new URLSearchParams(query).getAll(name);
+}
+
 /** The one value of a query parameter; undefined when it is absent, empty, or given twice. */
 export function queryValue(query: string, name: string): string | undefined {
   if (query === '') return undefined;

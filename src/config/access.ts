@@ -30,5 +30,5 @@ function authSettings(
     }
   }
   const dropHeaders = auth.dropHeaders.map((name) => name.toLowerCase());
-  return { keys, tenants: [...tenants.values()], dropHeaders };
+  return { keys, tenants: [...tenants.values()], dropHeaders, unknownIds: auth.unknownIds };
 }

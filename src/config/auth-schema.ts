@@ -94,6 +94,13 @@ export const auth = field.section(
       ),
       ['cookie', 'x-goog-api-key'],
     ),
+    unknownIds: v.optional(
+      field.oneOf(
+        ['refuse', 'pass'],
+        'Requests that name a response or conversation of which nobody knows here whose it is: 404, or on to a backend.',
+      ),
+      'refuse',
+    ),
   },
   'Keys that clients must show, on every path but /livez, /readyz and /health; see deploy/auth.md. Without it none is asked for.',
 );

@@ -87,6 +87,13 @@ export interface Job {
   readonly priorityPlace?: PriorityPlace;
   /** `previous_response_id`, a response id in the path, or a conversation id: must go where it began. */
   readonly stickyKey?: string;
+  /**
+   * Every id in path, body and query that refers to what a backend keeps; the header's isn't among them, since it may begin one.
+   * `unreadId`: there may be one that can't be read. Absent: none.
+   */
+  readonly refersTo?: readonly string[];
+  /** A chat whose answer is to be kept at the backend under its id (`store`). */
+  readonly stored?: true;
   /** The answer is to be read for tokens and counts, so `Accept-Encoding` is withheld upstream. */
   readonly measured: boolean;
   /** Profile that the request's header names (`X-Warmlane-Slo`), whether there is one or not. At most 64 characters. */
@@ -104,6 +111,9 @@ export interface Job {
   /** The same for the same request of the same client; absent unless repetitions are looked for. For comparing only, never shown. */
   readonly fingerprint?: string;
 }
+
+/** Stands for an id that can't be read: nothing has it. */
+export const unreadId = '';
 
 /** Whatever it was begun with, such a request brings its whole text along: any backend can answer it. */
 export function isSelfContained({ endpoint, generates }: Job): boolean {

@@ -7,6 +7,7 @@ import type { Outcome } from './names.ts';
 export type RefusalCode =
   | 'invalid_api_key'
   | 'model_not_allowed'
+  | 'id_not_found'
   | 'rate_limit_exceeded'
   | 'body_too_large'
   | 'bodies_memory_full'

@@ -13,7 +13,7 @@ import { meetExpectation } from './expectation.ts';
 import type { OwnServer } from './own-server.ts';
 
 export interface FrontDeps {
-  readonly pipeline: Pipeline;
+  readonly pipeline: Pick<Pipeline, 'serve'>;
   readonly clock: Clock;
   readonly makeId: () => string;
   readonly clientStallMs: number;

@@ -108,6 +108,31 @@ describe('with auth', () => {
     expect([refused.status, refused.headers['access-control-allow-origin']]).toEqual([401, 'https://app.example']);
   });
 
+  it("C099 C101 a preflight without a key isn't lent the backend's, and one with a body is no preflight", async () => {
+    const backend = await stage.backend({ onRequest: plain });
+    const backends = [{ name: 'one', url: backend.url, apiKey: 'backend-key' }];
+    const proxy = await stage.proxy(backend, { change: { fleet: { backends }, access: accessOf(tenants) } });
+    const asks = { Origin: 'https://app.example', 'Access-Control-Request-Method': 'POST' };
+    const keys = [{}, { Authorization: 'Bearer nobody-knows-it' }, bearer('a')];
+    for (const key of keys) {
+      const answer = await ask(proxy, requestBytes('OPTIONS /v1/chat/completions', { ...asks, ...key }));
+      expect(answer.status).toBe(200);
+    }
+    const asked = usersOf(backend);
+    expect(asked.map((request) => request.header('authorization'))).toEqual([
+      undefined,
+      undefined,
+      'Bearer backend-key',
+    ]);
+    expect(asked.map((request) => request.text())).toEqual(['', '', '']);
+    const withBody = [
+      requestBytes('OPTIONS /v1/chat/completions', asks, '{"messages":[]}'),
+      requestBytes('OPTIONS /v1/chat/completions', { ...asks, 'Transfer-Encoding': 'chunked' }),
+    ];
+    for (const request of withBody) expect(await ask(proxy, request)).toMatchObject({ status: 401 });
+    expect(usersOf(backend)).toHaveLength(3);
+  });
+
   it.each<[string, Record<string, string>]>([
     ['Authorization', bearer('a')],
     ['x-api-key', { 'x-api-key': keyOf('a') }],

@@ -91,11 +91,6 @@ export async function startBatchApi(options: BatchApiOptions = {}): Promise<Batc
           client.head(299, 'To The Backends', [], { kind: 'length', bytes: 0 });
           client.end();
         },
-        running: () => [],
-        streams() {},
-        drain() {},
-        endAll() {},
-        idle: () => Promise.resolve(),
       },
       clock: systemClock,
       makeId: () => `made-${(ids += 1)}`,

@@ -18,6 +18,7 @@ export function accessOf(tenants: readonly KeyedTenant[], rules: readonly LaneRu
       keys: tenants.map(({ name, lane = 'online' }) => ({ sha256: sha256Of(keyOf(name)), tenant: name, lane })),
       tenants: tenants.map(({ lane: _lane, ...tenant }) => ({ weight: 1, limits: {}, ...tenant })),
       dropHeaders: ['cookie', 'x-goog-api-key'],
+      unknownIds: 'refuse',
     },
     rules,
   };

@@ -23,7 +23,7 @@ export const tenantMetrics = {
   'warmlane.tenant.refused': {
     kind: 'counter',
     unit: '{request}',
-    help: 'Requests that a tenant was not allowed, by reason: limit_concurrent, limit_requests, limit_tokens (all 429), model_not_allowed (403).',
+    help: 'Requests that a tenant was not allowed, by reason: limit_concurrent, limit_requests, limit_tokens (all 429), model_not_allowed (403), id_not_found (404).',
     labels: ['tenant', 'reason'],
   },
 } as const satisfies Record<string, MetricSpec>;

@@ -12,6 +12,7 @@ const refusals: ReadonlySet<string | undefined> = new Set([
   'limit_requests',
   'limit_tokens',
   'model_not_allowed',
+  'id_not_found',
 ]);
 
 class TenantSeries {

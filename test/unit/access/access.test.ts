@@ -21,6 +21,7 @@ function auth(over: Partial<AuthSettings> = {}): AuthSettings {
       { name: 'b', weight: 1, limits: {}, models: ['qwen', 'fast'] },
     ],
     dropHeaders: ['cookie'],
+    unknownIds: 'refuse',
     ...over,
   };
 }
@@ -109,7 +110,7 @@ describe('with auth', () => {
 
   it('C099 lets a preflight pass, which can show no key, and no other OPTIONS', () => {
     const preflight = headOf({ origin: 'https://app', 'access-control-request-method': 'POST' }, 'OPTIONS');
-    expect(access.caller(preflight)).toMatchObject({ tenant: 'anonymous', keyIsOurs: true });
+    expect(access.caller(preflight)).toMatchObject({ tenant: 'anonymous', keyIsOurs: true, preflight: true });
     expect(access.caller(headOf({ origin: 'https://app' }, 'OPTIONS'))).toMatchObject({ status: 401 });
     const post = headOf({ origin: 'https://app', 'access-control-request-method': 'POST' });
     expect(access.caller(post)).toMatchObject({ status: 401 });

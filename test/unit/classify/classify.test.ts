@@ -245,6 +245,38 @@ describe('what one backend keeps', () => {
     expect(sticky('POST /v1/chat/completions', '{}', { 'x-conversation-id': 'c4' })).toBe('c4');
   });
 
+  it('is every id in path, body and query, where the header may begin one', () => {
+    const refers = (line: string, body = '', headers = {}) => jobOf({ line, body, headers }).refersTo;
+    const conversation = { 'x-conversation-id': 'c' };
+    expect(
+      refers('POST /v1/responses', '{"previous_response_id":"r","conversation":{"id":"k"}}', conversation),
+    ).toEqual(['r', 'k']);
+    expect(refers('GET /v1/responses/r?conv_id=k&conv_id=l')).toEqual(['r', 'k', 'l']);
+    expect(refers('POST /v1/chat/completions/control', '{"id":"c1"}')).toEqual(['c1']);
+    expect(refers('POST /v1/chat/completions', '{"previous_response_id":"r"}', conversation)).toBeUndefined();
+  });
+
+  it.each([
+    ['an id that is too long', `{"previous_response_id":"${'x'.repeat(513)}"}`],
+    ['an id that is no string of JSON', '{"previous_response_id":"\\x"}'],
+    ['an object that is too long', `{"conversation":{"a":"${'x'.repeat(20_000)}","id":"k"}}`],
+    ['JSON in another encoding', Buffer.from('{"previous_response_id":"r"}', 'utf16le').toString('latin1')],
+  ])('counts as referred to, unread, where there is %s', (_, body) => {
+    expect(jobOf({ line: 'POST /v1/responses', body }).refersTo).toEqual(['']);
+  });
+
+  it.each([
+    'GET /v1//responses/r',
+    'GET /v1/%2572esponses/r',
+    'GET /openai/v1/responses/r/input_items',
+    'DELETE /v1/x/../responses/r',
+    'GET /responses/r',
+    'GET /chat/completions/r',
+    'GET /v1/conversations;a=b/r',
+  ])('is in the path by another spelling: %s', (line) => {
+    expect(jobOf({ line }).refersTo).toEqual(['r']);
+  });
+
   it('is nothing when the name is none', () => {
     expect(
       jobOf({ line: 'POST /v1/responses', body: `{"previous_response_id":"${'x'.repeat(513)}"}` }),

@@ -27,6 +27,7 @@ describe('auth', () => {
         { name: 'b', weight: 1, limits: {} },
       ],
       dropHeaders: ['cookie', 'x-goog-api-key'],
+      unknownIds: 'refuse',
     });
     expect(JSON.stringify(config)).not.toContain(key);
   });
