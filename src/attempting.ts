@@ -7,12 +7,12 @@ import type { Permit } from './admit/owner.ts';
 import { isStreamedOn, planEdits, targetFor } from './classify/edit-body.ts';
 import type { Received } from './classify/receive.ts';
 import type { Job } from './domain/job.ts';
-import type { Phase } from './domain/names.ts';
+import type { Engine, Phase } from './domain/names.ts';
 import { verdictOf } from './fleet/attempt-verdict.ts';
 import type { Member } from './fleet/fleet.ts';
 import { ofOwnRequest } from './fleet/traffic-witness.ts';
 import { isResendable, isWarmUp, type Passage, withoutCause } from './passage.ts';
-import type { PipelineDeps } from './pipeline-deps.ts';
+import type { Link, PipelineDeps, Priorities } from './pipeline-deps.ts';
 import type { RelayEnd } from './relay/attempt.ts';
 import { endingOf, mayGoOn } from './relay/judge.ts';
 import type { RouteTold } from './relay/own-headers.ts';
@@ -37,6 +37,20 @@ const abortSettlesMs = 2500;
 /** Phases in which an engine has the request. */
 const workedOn: ReadonlySet<Phase> = new Set<Phase>(['waiting_head', 'waiting_first_token', 'streaming']);
 
+const untold: Priorities = { tellsEngines: false, trustsClients: false };
+
+/** SGLang takes it from the body, unknown servers may; vLLM does where the header says nothing. The others know no such field. */
+function bodyPriority(
+  { tellsEngines, trustsClients }: Priorities,
+  to: { readonly engine: Engine; readonly method: string; readonly link: Pick<Link, 'priorityField'> },
+): 'set' | 'remove' | undefined {
+  const { engine, method, link } = to;
+  if (tellsEngines && link.priorityField === true) return 'set';
+  if (trustsClients) return undefined;
+  if (engine === 'vllm') return tellsEngines && method === 'POST' ? undefined : 'remove';
+  return engine === 'sglang' || engine === 'openai' ? 'remove' : undefined;
+}
+
 export function createAttempts(deps: Deps) {
   const { clock } = deps;
 
@@ -47,12 +61,12 @@ export function createAttempts(deps: Deps) {
     const { backend } = permit;
     const { settings } = passage;
     const link = passage.link ?? deps.link(backend.name);
-    const prioritises = deps.lanes?.enginePriority() === true;
+    const priority = deps.lanes?.priorities() ?? untold;
     const { edits, stripUsage } = planEdits(job, {
       engine: backend.engine,
       usageMode: settings.relay.usage,
       aliases: settings.classify.modelAliases,
-      priorityField: prioritises && link.priorityField === true,
+      priority: bodyPriority(priority, { engine: backend.engine, method: head.method, link }),
     });
     const note = permit.errand?.note;
     const route: RouteTold = { backend: backend.name, reason: permit.reason, predictedTokens: note?.predictedTokens };
@@ -84,7 +98,7 @@ export function createAttempts(deps: Deps) {
             passConversationId: settings.relay.passConversationId,
             apiKey: passage.caller?.preflight === true ? undefined : link.apiKey,
             dropped: passage.dropped,
-            lane: prioritises ? job.lane : undefined,
+            lane: priority.tellsEngines ? job.lane : undefined,
             trace,
           }),
           body: edits.length === 0 ? received.body : received.edited(edits),

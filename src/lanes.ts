@@ -340,6 +340,9 @@ export function lanesTold(lanes: Lanes, settings: () => LaneSettings, sloBounds:
     },
     ttftBoundMs: (job: Job) => sloBounds(job, job.bodyBytes / bytesPerToken).ttftMs,
     maxReclaims: () => (settings().reclaim.enabled ? settings().reclaim.maxTimes : 0),
-    enginePriority: () => settings().control.enginePriority,
+    priorities() {
+      const { enginePriority, trustClientPriority } = settings().control;
+      return { tellsEngines: enginePriority, trustsClients: trustClientPriority };
+    },
   };
 }

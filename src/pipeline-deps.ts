@@ -56,8 +56,14 @@ export interface LanesTold {
   readonly ttftBoundMs: (job: Job) => number | undefined;
   /** How often one request may be taken back. */
   readonly maxReclaims: () => number;
+  readonly priorities: () => Priorities;
+}
+
+export interface Priorities {
   /** Engines are told whom to take first. */
-  readonly enginePriority: () => boolean;
+  readonly tellsEngines: boolean;
+  /** The `priority` in a client's body goes on where warmlane says nothing itself. */
+  readonly trustsClients: boolean;
 }
 
 export interface PipelineDeps {

@@ -45,6 +45,8 @@ export interface ControlSettings {
   readonly gate: boolean;
   /** Tells engines with priority scheduling whom to take first. */
   readonly enginePriority: boolean;
+  /** The `priority` in a client's body goes on where warmlane puts none in its place. */
+  readonly trustClientPriority: boolean;
 }
 
 export interface ReclaimSettings {
@@ -79,6 +81,7 @@ export const laneDefaults: LaneSettings = {
     tpotMs: 100,
     gate: true,
     enginePriority: true,
+    trustClientPriority: false,
   },
   reclaim: { enabled: true, maxTimes: 2, afterTtftShare: 0.25 },
   refuseBeyond: 3,

@@ -50,7 +50,9 @@ export function classify(head: ClassifyHead, body: ClassifyBody, settings: Class
   const scan = body.scan?.readable ? body.scan : undefined;
   const endpoint = found.reads === 'invocations' ? resolveInvocation(found, scan) : found;
   const keys = keysRead(found.reads);
-  const duplicate = scan?.duplicates.find((key) => keys.has(key)) ?? body.multipart?.duplicates[0];
+  const duplicate =
+    scan?.duplicates.find((key) => keys.has(key) || (key === 'priority' && takesPriority(endpoint))) ??
+    body.multipart?.duplicates[0];
   if (duplicate !== undefined) return duplicateKey(duplicate);
 
   const { query } = splitTarget(head.target);
@@ -102,8 +104,9 @@ export function classify(head: ClassifyHead, body: ClassifyBody, settings: Class
   const { kind, generates } = endpoint;
   const repeatable = readRepeatable({ kind, generates, scan, choices, sticky: stickyKey !== undefined });
   if (repeatable !== undefined) job.repeatable = repeatable;
+  const place = scan === undefined ? undefined : priorityPlace(scan, endpoint);
+  if (place !== undefined) job.priorityPlace = place;
   if (generates && scan !== undefined) {
-    job.priorityPlace = priorityPlace(scan);
     const prefix = body.prompt?.chain(served, readAdapter(endpoint, scan));
     if (prefix !== undefined) job.prefix = prefix;
     const session = readSessionHint({
@@ -117,9 +120,18 @@ export function classify(head: ClassifyHead, body: ClassifyBody, settings: Class
   return job;
 }
 
-function priorityPlace({ fields, objectStart, empty }: JsonScanResult): PriorityPlace {
+/** Elsewhere a `priority` may mean anything. */
+function takesPriority({ kind, generates }: Endpoint): boolean {
+  return generates || kind === 'embeddings' || kind === 'rerank';
+}
+
+function priorityPlace({ fields, objectStart, empty }: JsonScanResult, endpoint: Endpoint): PriorityPlace | undefined {
   const own = fields.get('priority');
-  if (own !== undefined) return { kind: 'value', start: own.start, end: own.end };
+  if (own !== undefined && takesPriority(endpoint)) {
+    const { start, end, removal } = own;
+    return removal === undefined ? { kind: 'value', start, end } : { kind: 'value', start, end, removal };
+  }
+  if (!endpoint.generates) return undefined;
   const at = objectStart + 1;
   return { kind: empty ? 'only' : 'first', start: at, end: at };
 }

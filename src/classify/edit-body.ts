@@ -9,8 +9,8 @@ import { modelPlace } from './request-path.ts';
 export interface EditOptions {
   readonly engine: Engine;
   readonly usageMode: 'ask' | 'passive' | 'per_event';
-  /** The engine is told whom to take first by the body's `priority`. */
-  readonly priorityField?: boolean;
+  /** The engine is told by the body's `priority` whom to take first (`set`), or the client's own is taken out. Absent: it stays. */
+  readonly priority?: 'set' | 'remove' | undefined;
   /** alias → model name that the backend knows */
   readonly aliases: Readonly<Record<string, string>>;
 }
@@ -22,15 +22,16 @@ export interface EditPlan {
   readonly stripUsage: boolean;
 }
 
-export function planEdits(job: Job, { engine, usageMode, aliases, priorityField }: EditOptions): EditPlan {
+export function planEdits(job: Job, { engine, usageMode, aliases, priority: asked }: EditOptions): EditPlan {
   const usage =
     usageMode === 'passive' ? undefined : usageMode === 'ask' ? usageEdit(job, engine) : perEventEdit(job, engine);
   const alias = aliasEdit(job, aliases);
   const stream = isStreamedOn(job, engine) ? (job.mayStream?.edits ?? none) : none;
-  const priority = priorityField === true ? priorityEdit(job) : undefined;
+  const priority = asked === undefined ? undefined : asked === 'set' ? priorityEdit(job) : priorityRemoval(job);
   const edits = [usage, alias, priority, ...stream]
     .filter((edit) => edit !== undefined)
-    .toSorted((a, b) => a.start - b.start);
+    // What is put in goes before what is taken out behind it.
+    .toSorted((a, b) => a.start - b.start || a.end - b.end);
   return { edits, stripUsage: usageMode === 'ask' && usage !== undefined };
 }
 
@@ -43,6 +44,11 @@ function priorityEdit({ lane, priorityPlace }: Job): BodyEdit | undefined {
   const value = sglangPriority[lane];
   const text = kind === 'value' ? value : kind === 'only' ? `"priority":${value}` : `"priority":${value},`;
   return { start, end, text };
+}
+
+function priorityRemoval({ priorityPlace }: Job): BodyEdit | undefined {
+  const { removal } = priorityPlace ?? {};
+  return removal === undefined ? undefined : { start: removal.start, end: removal.end, text: '' };
 }
 
 const none: readonly BodyEdit[] = [];

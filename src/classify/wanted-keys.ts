@@ -2,7 +2,7 @@
  * Which top-level keys of a JSON body mean something to warmlane, and how much of each value is kept.
  * A body is scanned for all of them; each kind of endpoint reads its own, and only those may not come twice.
  */
-import { forPieces } from '../platform/json-scan.ts';
+import { forPieces, removable } from '../platform/json-scan.ts';
 import type { BodyReading } from './endpoint-table.ts';
 import { prefixKeys } from './prefix-keys.ts';
 
@@ -32,7 +32,7 @@ export const wantedKeys: ReadonlyMap<string, number> = new Map([
   ['temperature', numberBytes],
   ['store', flagBytes],
   ['service_tier', numberBytes],
-  ['priority', placeOnly],
+  ['priority', removable],
   ['prompt_cache_key', nameBytes],
   ['user', nameBytes],
   ['metadata', objectBytes],

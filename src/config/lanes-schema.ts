@@ -117,6 +117,12 @@ const controller = field.section(
       field.flag('Tell engines that schedule by priority whom to take first.'),
       control.enginePriority,
     ),
+    trustClientPriority: v.optional(
+      field.flag(
+        'Leave "priority" in bodies of clients where warmlane puts none in its place. X-Vllm-Priority never passes.',
+      ),
+      control.trustClientPriority,
+    ),
   },
   'How many batch jobs run on a backend beside online ones.',
 );

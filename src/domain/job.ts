@@ -25,6 +25,8 @@ export interface PriorityPlace {
   readonly kind: 'value' | 'first' | 'only';
   readonly start: number;
   readonly end: number;
+  /** What to take out so that the client's own is gone; absent where there is none, or nothing else. */
+  readonly removal?: { readonly start: number; readonly end: number };
 }
 
 /** What the body said about streamed usage, with the spans that a splice needs. Offsets are bytes into the received body. */
@@ -83,7 +85,10 @@ export interface Job {
   readonly usage: UsageAsk;
   /** Where a member may be put in front of the others: just behind the opening brace. Present on readable bodies that stream. */
   readonly firstMember?: { readonly at: number; readonly empty: boolean };
-  /** Where the body's `priority` stands, or may be put: just behind the opening brace. Of readable bodies that generate. */
+  /**
+   * Where the body's `priority` stands, or may be put: just behind the opening brace. Of readable bodies that generate; of those
+   * that ask for vectors or scores only where it stands.
+   */
   readonly priorityPlace?: PriorityPlace;
   /** `previous_response_id`, a response id in the path, or a conversation id: must go where it began. */
   readonly stickyKey?: string;

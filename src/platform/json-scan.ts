@@ -25,6 +25,8 @@ export interface JsonField {
   readonly value?: Buffer;
   /** Present when the value is an array. */
   readonly elements?: JsonElements;
+  /** Of `removable` keys: without these bytes the object is whole, and the member gone. Absent where it has no other member. */
+  readonly removal?: { readonly start: number; readonly end: number };
 }
 
 export interface JsonScanResult {
@@ -51,8 +53,8 @@ export interface JsonScan {
 
 export interface JsonScanSettings {
   /**
-   * Wanted top-level keys, each with the most bytes of its value that are kept; 0: only its place and kind; `forPieces`: it
-   * is no field.
+   * Wanted top-level keys, each with the most bytes of its value that are kept; 0: only its place and kind; `removable`: the
+   * same, and how to take it out; `forPieces`: it is no field.
    */
   readonly keys: ReadonlyMap<string, number>;
   /** Is given the bytes of the wanted members' values as they come. */
@@ -61,6 +63,8 @@ export interface JsonScanSettings {
 
 /** Of a wanted key whose value only the sink for pieces is to see. */
 export const forPieces = -1;
+/** Of a wanted key that may have to be taken out. */
+export const removable = -2;
 
 export function createJsonScan(settings: JsonScanSettings): JsonScan {
   return new Scan(settings);
@@ -97,6 +101,10 @@ class Scan implements JsonScan, JsonSink {
   #openBound = 0;
   #openKind: JsonKind = 'null';
   #openStart = 0;
+  /** Where the member before ended; −1: there was none. */
+  #memberEnd = -1;
+  /** It came first: what follows it goes with it. */
+  #first: Writable<JsonField> | undefined;
 
   constructor({ keys, pieces }: JsonScanSettings) {
     this.#keys = keys;
@@ -133,6 +141,10 @@ class Scan implements JsonScan, JsonSink {
   keyBegin(at: number): void {
     this.#anyKey = true;
     this.#keyStart = this.#bytes + at;
+    if (this.#first !== undefined) {
+      this.#first.removal = { start: this.#first.keyStart, end: this.#keyStart };
+      this.#first = undefined;
+    }
     this.#keyAt = at + 1;
     this.#capture.begin(at + 1, this.#prepared.maxKeyBytes);
   }
@@ -167,6 +179,8 @@ class Scan implements JsonScan, JsonSink {
 
   valueEnd(at: number, elements: number, numbers: number): void {
     const key = this.#openKey;
+    const before = this.#memberEnd;
+    this.#memberEnd = this.#bytes + at;
     if (key === undefined) return;
     const value = this.#capture.end(this.#chunk, at);
     this.#openKey = undefined;
@@ -181,6 +195,10 @@ class Scan implements JsonScan, JsonSink {
     };
     if (value !== undefined) field.value = value;
     if (this.#openKind === 'array') field.elements = { count: elements, numbers };
+    if (this.#openBound === removable) {
+      if (before < 0) this.#first = field;
+      else field.removal = { start: before, end: field.end };
+    }
     this.#fields.set(key, field);
   }
 

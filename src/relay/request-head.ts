@@ -17,11 +17,17 @@ export interface RequestHeadOptions {
   readonly apiKey?: string | undefined;
   /** Headers of the client's that stay here, lower case: its key is warmlane's. */
   readonly dropped?: ReadonlySet<string> | undefined;
-  /** Engines are told whom to take first, and what the client says of that stays here. Absent: it passes as it came. */
+  /** The engine is told whom to take first. What the client says of that stays here in any case. */
   readonly lane?: Lane | undefined;
   /** In place of the client's own; without it those pass as they came. */
   readonly trace?: TraceHeaders | undefined;
 }
+
+/**
+ * Overrules the body's field, so that nothing is spliced; a number, lower is sooner. Heeded under `--scheduling-policy priority`
+ * alone. A client's own is taken out on its way to any engine: what is not known for vLLM may be one all the same.
+ */
+const priorityHeader = 'x-vllm-priority';
 
 const hopByHop = new Set([
   'connection',
@@ -46,13 +52,9 @@ const replaced = new Set([
   'x-forwarded-host',
   'x-forwarded-proto',
   'x-request-id',
+  priorityHeader,
 ]);
 
-/**
- * Overrules the body's field, so that nothing is spliced; a number, lower is sooner. Heeded under `--scheduling-policy priority`
- * alone. A client's own is taken out on its way to any engine: what is not known for vLLM may be one all the same.
- */
-const priorityHeader = 'x-vllm-priority';
 const vllmPriority: Readonly<Record<Lane, string>> = { online: '0', batch: '10' };
 
 const noNames: ReadonlySet<string> = new Set();
@@ -85,7 +87,6 @@ export function upstreamHeaders(head: ClientHead, options: RequestHeadOptions): 
     const key = lowerName(name);
     if (hopByHop.has(key) || replaced.has(key) || nominated.has(key)) continue;
     if (dropped !== undefined && dropped.has(key)) continue;
-    if (key === priorityHeader && options.lane !== undefined) continue;
     if (key === 'accept-encoding' && options.measured) continue;
     if (key === 'x-conversation-id' && options.engine === 'llama-server' && !options.passConversationId) continue;
     if (options.trace !== undefined && isTraceHeader(key)) continue;

@@ -7,8 +7,9 @@ import type { ScriptedServer } from '../../src/sim/faults.ts';
 import type { RawRequest } from '../../src/sim/raw-request.ts';
 import { chunk, DONE, FIN, lastChunk, ROLE, sseHead, T, wholeAnswer } from '../../src/sim/sse-script.ts';
 import type { Proxy } from '../support/proxy.ts';
-import { chatBody, postBytes, type RawClient } from '../support/raw-http.ts';
+import { chatBody, postBytes, type RawClient, requestBytes } from '../support/raw-http.ts';
 import { createStage, eventually, loadOf, type Stage, untilAsked, usersOf } from '../support/stage.ts';
+import { handshakeBytes } from '../support/upgrade-backend.ts';
 
 let stage: Stage;
 beforeEach(() => {
@@ -40,7 +41,7 @@ async function open(
   return { backend, proxy };
 }
 
-async function ask(proxy: Proxy, bytes: string): Promise<RawClient> {
+async function ask(proxy: Proxy, bytes: string | Uint8Array): Promise<RawClient> {
   const client = await stage.client(proxy);
   client.send(bytes);
   return client;
@@ -97,11 +98,29 @@ describe('what a vLLM is told of lanes', () => {
     expect(sent.map((request) => request.text())).toEqual(bodies.map((body) => JSON.stringify(body)));
   });
 
-  it('is nothing where control.enginePriority is off: the client’s own passes', async () => {
+  it('is nothing where control.enginePriority is off, and the client’s own stays here all the same', async () => {
     const lanes = { ...laneDefaults, control: { ...laneDefaults.control, enginePriority: false } };
     const { backend, proxy } = await open({ engine: 'vllm', lanes }, () => [answered]);
-    await (await ask(proxy, postBytes('/v1/chat/completions', flex, { 'X-Vllm-Priority': '3' }))).answer();
-    expect(usersOf(backend)[0]?.headers.filter(([name]) => /priority/i.test(name))).toEqual([['X-Vllm-Priority', '3']]);
+    const body = '{"priority": -7, "model":"m","messages":[],"stream":false}';
+    await (await ask(proxy, postBytes('/v1/chat/completions', body, { 'X-Vllm-Priority': '3' }))).answer();
+    const [asked] = usersOf(backend);
+    expect(asked?.headers.filter(([name]) => /priority/i.test(name))).toEqual([]);
+    expect(asked?.text()).toBe('{"model":"m","messages":[],"stream":false}');
+  });
+
+  it('never comes from the client: by no route, and not by a handshake', async () => {
+    const { backend, proxy } = await open({ engine: 'vllm' }, () => [answered]);
+    const own = { 'x-vllm-priority': '-100' };
+    for (const request of [
+      requestBytes('GET /v1/responses/r', own),
+      requestBytes('DELETE /v1/responses/r', own),
+      requestBytes('PUT /v1/chat/completions', own, '{}'),
+      handshakeBytes('/v1/realtime', own),
+    ])
+      await (await ask(proxy, request)).answer();
+    const sent = usersOf(backend);
+    expect(sent).toHaveLength(4);
+    for (const request of sent) expect(request.header('x-vllm-priority')).toBeUndefined();
   });
 });
 
@@ -116,6 +135,55 @@ describe('what an SGLang is told of lanes', () => {
       '{"priority":10,"model":"m","messages":[]}',
       '{"model":"m","priority": 0,"messages":[],"service_tier":"flex"}',
     ]);
+  });
+});
+
+describe('a priority in the body of a client', () => {
+  const bodies = [
+    '{"priority":99, "model":"m","messages":[]}',
+    '{"model":"m" , "priority" : -99 ,"messages":[]}',
+    '{"model":"m","messages":[],\n"prior\\u0069ty":99}',
+  ];
+  const without = ['{"model":"m","messages":[]}', '{"model":"m" ,"messages":[]}', '{"model":"m","messages":[]}'];
+
+  it.each([
+    ['openai', laneDefaults, without],
+    ['sglang', laneDefaults, without],
+    ['vllm', laneDefaults, bodies],
+    ['llama-server', laneDefaults, bodies],
+    ['openai', { ...laneDefaults, control: { ...laneDefaults.control, trustClientPriority: true } }, bodies],
+  ] as const)('on its way to %s', async (engine, lanes, expected) => {
+    const { backend, proxy } = await open({ engine, lanes, places: 4 }, () => [answered]);
+    for (const body of bodies) await (await ask(proxy, postBytes('/v1/chat/completions', body))).answer();
+    expect(usersOf(backend).map((request) => request.text())).toEqual(expected);
+  });
+
+  it('is taken out where vectors are asked for, and stays where it may mean anything', async () => {
+    const { backend, proxy } = await open({ engine: 'openai' }, () => [answered]);
+    const body = '{"input":"x","priority":99}';
+    for (const path of ['/v1/embeddings', '/v1/rerank', '/v1/jobs'])
+      await (await ask(proxy, postBytes(path, body))).answer();
+    expect(usersOf(backend).map((request) => request.text())).toEqual(['{"input":"x"}', '{"input":"x"}', body]);
+  });
+
+  it('is refused when it stands there twice: servers may take either', async () => {
+    const { backend, proxy } = await open({ engine: 'openai' }, () => [answered]);
+    const twice = '{"priority":1,"input":"x","model":"m","messages":[],"Priority":2}';
+    for (const path of ['/v1/chat/completions', '/v1/embeddings']) {
+      const answer = await (await ask(proxy, postBytes(path, twice))).answer();
+      expect(answer.status).toBe(400);
+      expect(answer.body.toString()).toContain('duplicate_key');
+    }
+    expect(usersOf(backend)).toEqual([]);
+  });
+
+  it('goes out beside what else is changed in the body', async () => {
+    const { backend, proxy } = await open({ engine: 'sglang' }, () => [answered]);
+    const streamed = '{"priority":99,"stream":true,"model":"m","messages":[]}';
+    await (await ask(proxy, postBytes('/v1/chat/completions', streamed))).answer();
+    expect(usersOf(backend)[0]?.text()).toBe(
+      '{"stream_options":{"include_usage":true},"stream":true,"model":"m","messages":[]}',
+    );
   });
 });
 

@@ -117,21 +117,40 @@ describe('planEdits', () => {
 
   it('C162 puts a priority into bodies only where the backend is said to take it from there', () => {
     const body = '{"model":"m","stream":true}';
-    const told: EditOptions = { ...options, engine: 'sglang', usageMode: 'passive', priorityField: true };
+    const told: EditOptions = { ...options, engine: 'sglang', usageMode: 'passive', priority: 'set' };
     const [online, batch] = [jobOf({ body }), { ...jobOf({ body }), lane: 'batch' as const }];
     expect(edited(body, planEdits(online, told).edits)).toBe('{"priority":10,"model":"m","stream":true}');
     expect(edited(body, planEdits(batch, told).edits)).toBe('{"priority":0,"model":"m","stream":true}');
-    expect(planEdits(batch, { ...told, priorityField: false }).edits).toEqual([]);
+    expect(planEdits(batch, { ...told, priority: undefined }).edits).toEqual([]);
   });
 
-  it('overrules a client’s own priority in its place, the last one where there are two', () => {
-    const told: EditOptions = { ...options, engine: 'sglang', priorityField: true };
-    const body = '{"priority":999,"stream":true, "priority" : 1e9 ,"model":"m"}';
+  it('overrules a client’s own priority in its place', () => {
+    const told: EditOptions = { ...options, engine: 'sglang', priority: 'set' };
+    const body = '{"stream":true, "priority" : 1e9 ,"model":"m"}';
     const text = edited(body, planEdits(jobOf({ body }), told).edits);
     expect(JSON.parse(text)).toMatchObject({ priority: 10, stream_options: { include_usage: true } });
     expect(text).toContain(' "priority" : 10 ,"model":"m"}');
     const bare = '{}';
     expect(edited(bare, planEdits(jobOf({ body: bare }), told).edits)).toBe('{"priority":10}');
+  });
+
+  it('takes a client’s own priority out, wherever it stands among what else is changed', () => {
+    const told: EditOptions = { ...options, engine: 'sglang', priority: 'remove', aliases: { fast: 'big' } };
+    for (const body of [
+      '{"priority":9,"model":"fast","stream":true}',
+      '{ "priority" : 9 , "model":"fast","stream":true}',
+      '{"model":"fast", "priority":{"a":[1,2]} ,"stream":true}',
+      '{"stream":true,"model":"fast","priority":9}',
+      '{"stream":true,"model":"fast" ,\n "prior\\u0069ty":"9" }',
+    ]) {
+      const text = edited(body, planEdits(jobOf({ body }), told).edits);
+      expect(JSON.parse(text)).toEqual({ model: 'big', stream: true, stream_options: { include_usage: true } });
+    }
+    // Without it nothing would be left; no engine takes such a body.
+    const only = '{"priority":9}';
+    expect(edited(only, planEdits(jobOf({ body: only }), told).edits)).toBe(only);
+    const none = '{"model":"m"}';
+    expect(planEdits(jobOf({ body: none }), told).edits).toEqual([]);
   });
 
   it('makes both edits, in order, wherever the model stands', () => {
