@@ -126,6 +126,7 @@ export function createAttempts(deps: Deps) {
           const { outcome, reason } = endingOf(end);
           observer.attemptEnd({ atMs: clock.nowMs(), status: relay.backendStatus, outcome, reason });
           const { generates } = job;
+          if (reason === 'backend_busy' && job.measured && !isWarmUp(passage)) deps.lanes?.busy(backend.name);
           const { errorText: text } = relay;
           const stale = end.kind === 'failed' && end.again === 'same_fresh';
           // A warm-up that fails must cost its backend's users nothing.

@@ -19,6 +19,8 @@ export interface Lanes {
   batchOn(backend: string): BatchRule;
   /** An online job asks for a place; to be told before it does. */
   onlineAsked(job: Pick<Job, 'model' | 'servedModel'>): void;
+  /** A backend refused a request for want of room (429, 503), whoever's it was. */
+  busy(backend: string): void;
   /** A generating request is over, as far as it came. */
   ended(stream: LiveStream): void;
   /** There is batch work, or was a moment ago: only then is anything looked at. */
@@ -282,6 +284,12 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
         if (lane.cap.state() !== before) lane.rule = undefined;
       }
     },
+    busy(backend) {
+      const lane = lanes.get(backend);
+      if (lane === undefined) return;
+      lane.cap.busy(deps.owner().running(backend).batch, clock.nowMs());
+      lane.rule = undefined;
+    },
     ended(stream) {
       if (timer !== undefined) lanes.get(stream.backend)?.feeling.ended(stream, clock.nowMs());
     },
@@ -331,6 +339,7 @@ const bytesPerToken = 4;
 export function lanesTold(lanes: Lanes, settings: () => LaneSettings, sloBounds: SloBounds) {
   return {
     onlineAsked: lanes.onlineAsked,
+    busy: lanes.busy,
     ended: lanes.ended,
     isTicking: lanes.isTicking,
     boundOf(job: Job, promptTokens: number) {

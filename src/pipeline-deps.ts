@@ -46,6 +46,8 @@ export interface Link {
 export interface LanesTold {
   /** An online job is about to ask for a place. */
   readonly onlineAsked: (job: Job) => void;
+  /** A backend refused a request for want of room. */
+  readonly busy: (backend: string) => void;
   /** A request that was at a backend is over, however it ended. */
   readonly ended: (stream: LiveStream) => void;
   /** There is batch work: the others are looked at. */

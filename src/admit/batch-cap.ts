@@ -66,6 +66,8 @@ export interface BatchCap {
   onlineArrived(nowMs: number): void;
   /** Batch jobs were taken back for online ones; so many still run. */
   reclaimed(remaining: number, nowMs: number): void;
+  /** The backend refused a request for want of room. @param running batch jobs there, one that was refused among them */
+  busy(running: number, nowMs: number): void;
   state(): CapState;
 }
 
@@ -93,7 +95,7 @@ const peakMargin = 0.9;
 /** Before anything is known of the backend, once somebody is online. */
 const firstCap = 4;
 
-const signalNames = ['tpot', 'itl', 'ttft', 'kv', 'waiting', 'preemptions'] as const;
+const signalNames = ['tpot', 'itl', 'ttft', 'kv', 'waiting', 'preemptions', 'busy'] as const;
 
 export function createBatchCap(settings: BatchCapSettings, beganMs: number): BatchCap {
   const { control, batch } = settings;
@@ -102,7 +104,10 @@ export function createBatchCap(settings: BatchCapSettings, beganMs: number): Bat
   /** A real number; what counts is the whole part. Kept while nobody is online. */
   let cap = fixed ?? firstCap;
   let isIdle = fixed === undefined;
+  let isAlone = true;
   let onlineMs = -Infinity;
+  /** The backend refused a request last. */
+  let busyMs = -Infinity;
   /** The engine's reading that was acted on last. */
   let actedMs = -Infinity;
   /** Fixed cap that something was taken back from: on its way up again. */
@@ -132,13 +137,18 @@ export function createBatchCap(settings: BatchCapSettings, beganMs: number): Bat
   function kept(): number {
     if (places === undefined) return 0;
     return Math.max(
-      batch.reserveSlots,
+      isAlone && fixed === undefined ? 0 : batch.reserveSlots,
       fixed === undefined ? Math.floor(onlinePeak + peakMargin * Math.sqrt(onlinePeak)) : 0,
     );
   }
 
   function most(): number {
     return Math.max(least(), Math.min(limit() - kept(), fixed ?? Infinity));
+  }
+
+  /** Nobody is online, and the backend takes what comes. */
+  function hasAll(nowMs: number): boolean {
+    return fixed === undefined && isAlone && nowMs - busyMs >= idleMs;
   }
 
   /** What is felt just now says little of one stream's pace: a step with a long prompt in it is one gap among hundreds. */
@@ -155,7 +165,7 @@ export function createBatchCap(settings: BatchCapSettings, beganMs: number): Bat
     if (since?.cause !== cause) since = { cause, atMs: nowMs };
     return {
       cap: isIdle ? limit() : Math.floor(cap + rounding),
-      reserveSlots: isIdle ? 0 : batch.reserveSlots,
+      reserveSlots: isAlone && fixed === undefined ? 0 : batch.reserveSlots,
       cause,
       sinceMs: since.atMs,
       pressures,
@@ -206,7 +216,9 @@ export function createBatchCap(settings: BatchCapSettings, beganMs: number): Bat
       places = signals.places;
       if (signals.running.online > 0 || signals.onlineWaiting > 0) onlineMs = nowMs;
       const pressures = pressuresOf({ ...signals, feel: smooth(nowMs, signals) });
-      isIdle = fixed === undefined && nowMs - onlineMs >= idleMs;
+      if (nowMs - busyMs < cutPauseMs) pressures.busy = pressed;
+      isAlone = nowMs - onlineMs >= idleMs;
+      isIdle = hasAll(nowMs);
       // What it was saved with may not fit any more.
       cap = Math.max(least(), Math.min(cap, most()));
       let cause: CapCause;
@@ -217,9 +229,11 @@ export function createBatchCap(settings: BatchCapSettings, beganMs: number): Bat
     },
     onlineArrived(nowMs) {
       onlineMs = Math.max(onlineMs, nowMs);
-      if (!isIdle) return;
+      if (!isAlone || fixed !== undefined) return;
+      const cause = isIdle ? 'growing' : state.cause;
+      isAlone = false;
       isIdle = false;
-      state = stateOf('growing', nowMs, state.pressures);
+      state = stateOf(cause, nowMs, state.pressures);
     },
     reclaimed(remaining, nowMs) {
       cap = Math.max(least(), Math.min(cap, remaining));
@@ -227,16 +241,27 @@ export function createBatchCap(settings: BatchCapSettings, beganMs: number): Bat
       lastCut = { cause: 'reclaimed', atMs: nowMs };
       state = stateOf('reclaimed', nowMs, state.pressures);
     },
+    busy(running, nowMs) {
+      busyMs = nowMs;
+      if (fixed !== undefined) return;
+      // It had all while nobody was online: what it had is what was too much.
+      if (isIdle) cap = running;
+      isIdle = false;
+      const cause = cut('busy', nowMs, running);
+      state = stateOf(cause, nowMs, { ...state.pressures, busy: pressed });
+    },
     state: () => state,
   };
 }
+
+type MutablePressures = { -readonly [signal in keyof Pressures]: Pressures[signal] };
 
 /** Tenths that are added up come to a little less than one. */
 const rounding = 1e-9;
 
 /** Each signal over its bound. */
-export function pressuresOf({ feel, engine, onlineWaiting }: CapSignals): Pressures {
-  const pressures: { -readonly [signal in keyof Pressures]: Pressures[signal] } = {};
+export function pressuresOf({ feel, engine, onlineWaiting }: CapSignals): MutablePressures {
+  const pressures: MutablePressures = {};
   if (feel.tpot !== undefined) pressures.tpot = feel.tpot;
   if (feel.itl !== undefined) pressures.itl = feel.itl;
   if (feel.ttft !== undefined) pressures.ttft = ttftWeight * feel.ttft;

@@ -21,6 +21,8 @@ export type CapCause =
   | 'kv'
   | 'waiting'
   | 'preemptions'
+  /** the backend refused a request: 429, 503 */
+  | 'busy'
   /** an online request needed the place of a batch job */
   | 'reclaimed'
   /** the configured minimum share holds it up */
@@ -50,6 +52,7 @@ export interface Pressures {
   readonly kv?: number;
   readonly waiting?: number;
   readonly preemptions?: number;
+  readonly busy?: number;
 }
 
 /** How batch stands on one backend, for people and metrics. */

@@ -64,6 +64,7 @@ interface LanesPage {
     readonly backend: string;
     readonly cap: number;
     readonly cause: string;
+    readonly lastCut?: { readonly cause: string };
     readonly reclaimed: number;
     readonly wastedTokens: number;
     readonly running: { readonly online: number; readonly batch: number };
@@ -135,6 +136,27 @@ describe('what an SGLang is told of lanes', () => {
       '{"priority":10,"model":"m","messages":[]}',
       '{"model":"m","priority": 0,"messages":[],"service_tier":"flex"}',
     ]);
+  });
+});
+
+describe('a backend that refuses a request for want of room', () => {
+  it.each([429, 503])('with %i gets less batch, which says why', async (status) => {
+    const { backend, proxy } = await open({ engine: 'vllm', places: 16 }, () => [
+      wholeAnswer(status, { error: { message: 'full' } }),
+    ]);
+    expect(await (await ask(proxy, batchRequest)).answer()).toMatchObject({ status });
+    expect(usersOf(backend)).toHaveLength(1);
+    const { lastCut, cap } = await backendLanes(proxy);
+    expect(lastCut).toMatchObject({ cause: 'busy' });
+    expect(cap).toBeLessThan(16);
+  });
+
+  it('is asked for no less batch by a refusal that is not for want of room', async () => {
+    const { proxy } = await open({ engine: 'vllm', places: 16 }, () => [
+      wholeAnswer(400, { error: { message: 'no' } }),
+    ]);
+    await (await ask(proxy, batchRequest)).answer();
+    expect(await backendLanes(proxy)).toMatchObject({ cap: 16, cause: 'no_online' });
   });
 });
 

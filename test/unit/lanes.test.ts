@@ -361,7 +361,7 @@ describe('lanes', () => {
 
   it('work with another policy in the controller’s place', () => {
     const state = { cap: 5, reserveSlots: 0, cause: 'fixed', sinceMs: 1, pressures: {} } as const;
-    lanes = open(() => ({ tick: () => state, onlineArrived() {}, reclaimed() {}, state: () => state }));
+    lanes = open(() => ({ tick: () => state, onlineArrived() {}, reclaimed() {}, busy() {}, state: () => state }));
     expect(lanes.batchOn('a').cap).toBe(5);
     ticks(2);
     expect(lanes.state()).toHaveLength(2);

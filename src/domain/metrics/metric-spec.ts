@@ -88,7 +88,7 @@ export const labelSpecs = {
   signal: {
     attribute: 'warmlane.batch.signal',
     closed,
-    about: 'what presses: tpot, itl, ttft, kv, waiting or preemptions',
+    about: 'what presses: tpot, itl, ttft, kv, waiting, preemptions or busy',
   },
   useless: { attribute: 'warmlane.useless', closed, about: 'tool_arguments, response_format or cut_by_length' },
 } as const satisfies Record<string, LabelSpec>;

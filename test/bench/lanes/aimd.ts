@@ -31,6 +31,7 @@ export function createAimd(pick: (feel: OnlineFeel) => number | undefined): (beg
         show(nowMs);
       },
       reclaimed() {},
+      busy() {},
       state: () => state,
     };
   };

@@ -34,6 +34,7 @@ export function createGradient(beganMs: number): BatchCap {
     },
     onlineArrived() {},
     reclaimed() {},
+    busy() {},
     state: () => state,
   };
 }

@@ -205,6 +205,55 @@ describe('the cap on batch', () => {
     expect(cap.state().cap).toBe(2);
   });
 
+  it('is halved at once when the backend refuses a request, not again within a second, and does not grow meanwhile', () => {
+    const { cap, ticks, nowMs } = cappedBackend();
+    ticks(12);
+    const before = cap.state().cap;
+    cap.busy(before, nowMs());
+    const half = Math.floor(before / 2);
+    expect(cap.state()).toMatchObject({
+      cap: half,
+      cause: 'busy',
+      pressures: { busy: 1.5 },
+      lastCut: { cause: 'busy' },
+    });
+    cap.busy(half, nowMs());
+    expect(cap.state().cap).toBe(half);
+    expect(ticks(3)).toMatchObject({ cap: half, cause: 'busy', pressure: 1.5 });
+    expect(ticks(1)).toMatchObject({ cap: half + 1, cause: 'growing' });
+    expect(cap.state().pressures).not.toHaveProperty('busy');
+  });
+
+  it('is cut from what ran when the backend refuses one while nobody is online, and comes back to all', () => {
+    const { cap, tick, ticks, nowMs } = cappedBackend(settingsWith({}, { reserveSlots: 3 }), 64);
+    const alone = { running: { online: 0, batch: 40 } };
+    expect(tick(alone)).toMatchObject({ cap: 64, cause: 'no_online' });
+    cap.busy(40, nowMs());
+    expect(cap.state()).toMatchObject({ cap: 20, cause: 'busy', reserveSlots: 0 });
+    expect(ticks(4, alone)).toMatchObject({ cap: 21, cause: 'growing', reserveSlots: 0 });
+    expect(ticks(35, alone).cap).toBeLessThan(64);
+    expect(tick(alone)).toMatchObject({ cap: 64, cause: 'no_online' });
+    // Who comes in between finds the reserve.
+    cap.busy(40, nowMs());
+    cap.onlineArrived(nowMs());
+    expect(cap.state()).toMatchObject({ cap: 20, cause: 'busy', reserveSlots: 3 });
+  });
+
+  it('stays a fixed number whatever the backend refuses, and keeps the minimum share', () => {
+    const fixed = cappedBackend(settingsWith({ cap: 6 }));
+    fixed.cap.busy(6, fixed.nowMs());
+    fixed.cap.onlineArrived(fixed.nowMs());
+    expect(fixed.tick()).toMatchObject({ cap: 6, cause: 'fixed', pressures: { busy: 1.5 } });
+    const shared = cappedBackend(settingsWith({}, { minShare: 0.125 }));
+    shared.tick();
+    for (let i = 0; i < 4; i += 1) {
+      shared.cap.busy(1, shared.nowMs());
+      shared.ticks(4);
+    }
+    shared.cap.busy(1, shared.nowMs());
+    expect(shared.cap.state()).toMatchObject({ cap: 2, cause: 'min_share' });
+  });
+
   it('fits itself to places that became fewer', () => {
     const { ticks } = cappedBackend();
     ticks(20);
