@@ -251,6 +251,7 @@ export async function startApp(
       : createOwnServer({
           routes: batches.routes,
           caller: (head) => access.caller(head),
+          claim: access.claim,
           closing: () => (stopping ? shuttingDown() : undefined),
           clock,
           log,

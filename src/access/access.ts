@@ -9,7 +9,7 @@ import type { Clock } from '../platform/clock.ts';
 import { keyHeaders, shownKeys } from './credentials.ts';
 import { createKeyring, type Keyring } from './keyring.ts';
 import { chooseLane } from './lane-choice.ts';
-import type { Access, AccessHead, Caller, Stay } from './port.ts';
+import type { Access, AccessHead, Caller, Claim, Stay } from './port.ts';
 import { keyMissing, keyUnknown, modelNotAllowed } from './refusals.ts';
 import type { AccessSettings, AuthSettings, KeySettings, TenantSettings } from './settings.ts';
 import { TenantAccount } from './tenant-account.ts';
@@ -38,6 +38,8 @@ interface Book {
 }
 
 const anybody: Caller = { tenant: anonymousTenant, lane: 'online', weight: 1, keyIsOurs: false };
+
+const free: Claim = { ended() {} };
 
 /** Of whoever has no limits. */
 const unlimited: Stay = { headers: [], ended() {} };
@@ -73,6 +75,7 @@ export function createAccess(settings: AccessSettings, { clock }: { readonly clo
     place({ tenant, models }, job) {
       return modelRefusal(models, job) ?? accounts.get(tenant)?.enter(estimateTokens(job)) ?? unlimited;
     },
+    claim: (tenant) => accounts.get(tenant)?.claim() ?? free,
     line(tenant, job) {
       const terms = book?.tenants.get(tenant);
       return modelRefusal(terms?.models, job) ?? terms ?? book?.keyless ?? anybody;

@@ -34,6 +34,11 @@ export interface Stay {
   ended(tokens: { readonly prompt?: number; readonly output?: number }): void;
 }
 
+/** To be ended once; what comes after the first time counts for nothing. */
+export interface Claim {
+  ended(): void;
+}
+
 /** What a front door knows of a request before its body. */
 export interface AccessHead {
   readonly method: string;
@@ -49,6 +54,8 @@ export interface Access {
   lane(caller: Caller, head: AccessHead, job: Job): Lane;
   /** 403 for a model that isn't the caller's, 429 past its limits. */
   place(caller: Caller, job: Job): Stay | Refusal;
+  /** One of the tenant's requests at one time, for what warmlane answers itself; 429 past that limit. The others don't count. */
+  claim(tenant: string): Claim | Refusal;
   /** A line of a tenant's batch, which comes by no key and counts against no limit: 403 for a model that isn't the tenant's. */
   line(tenant: string, job: Job): Pick<Caller, 'weight' | 'ids'> | Refusal;
 }

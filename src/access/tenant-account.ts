@@ -4,7 +4,7 @@
  */
 import type { Refusal } from '../domain/refusal.ts';
 import { durationText } from './duration-text.ts';
-import type { Stay } from './port.ts';
+import type { Claim, Stay } from './port.ts';
 import { RateBucket } from './rate-bucket.ts';
 import { type LimitName, overLimit } from './refusals.ts';
 import type { TenantLimits } from './settings.ts';
@@ -32,13 +32,20 @@ export class TenantAccount {
     this.#tokens = bucketFor(limits.tokensPerMinute, this.#tokens, nowMs);
   }
 
+  /** Only the number of requests at one time counts. */
+  claim(): Claim | Refusal {
+    const refusal = this.#crowded(this.#nowMs());
+    if (refusal !== undefined) return refusal;
+    this.#running += 1;
+    return new TenantClaim(this);
+  }
+
   enter(estimate: TokenEstimate): Stay | Refusal {
     const nowMs = this.#nowMs();
-    const { concurrent } = this.#limits;
     const requests = this.#requests;
     const tokens = this.#tokens;
-    if (concurrent !== undefined && this.#running >= concurrent)
-      return this.#refused('concurrent', { allowed: concurrent, waitMs: 0 }, nowMs);
+    const crowded = this.#crowded(nowMs);
+    if (crowded !== undefined) return crowded;
     const turnMs = requests?.waitMs(1, nowMs) ?? 0;
     if (requests !== undefined && turnMs > 0)
       return this.#refused('requestsPerMinute', { allowed: requests.perMinute, waitMs: turnMs }, nowMs);
@@ -58,6 +65,12 @@ export class TenantAccount {
     if (tokens !== 0) this.#tokens?.take(tokens, this.#nowMs());
   }
 
+  #crowded(nowMs: number): Refusal | undefined {
+    const { concurrent } = this.#limits;
+    if (concurrent === undefined || this.#running < concurrent) return undefined;
+    return this.#refused('concurrent', { allowed: concurrent, waitMs: 0 }, nowMs);
+  }
+
   #refused(limit: LimitName, of: { readonly allowed: number; readonly waitMs: number }, nowMs: number): Refusal {
     return overLimit(limit, { allowed: of.allowed, waitMs: of.waitMs, headers: this.#headers(nowMs) });
   }
@@ -67,6 +80,19 @@ export class TenantAccount {
     if (this.#requests !== undefined) addHeaders(headers, 'requests', this.#requests, nowMs);
     if (this.#tokens !== undefined) addHeaders(headers, 'tokens', this.#tokens, nowMs);
     return headers;
+  }
+}
+
+class TenantClaim implements Claim {
+  #account: TenantAccount | undefined;
+
+  constructor(account: TenantAccount) {
+    this.#account = account;
+  }
+
+  ended(): void {
+    this.#account?.left(0);
+    this.#account = undefined;
   }
 }
 

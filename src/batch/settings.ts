@@ -9,6 +9,9 @@ export interface BatchSettings {
   readonly maxLineBytes: number;
   /** All files of a tenant together. */
   readonly maxTenantBytes: number;
+  /** Files that come at one time: in all, and of one tenant. */
+  readonly maxUploads: number;
+  readonly maxTenantUploads: number;
   /** Batches of a tenant that are not over. */
   readonly maxOpenBatches: number;
   /** Lines that are under way or wait for a place, of all batches together. */

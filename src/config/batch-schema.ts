@@ -42,6 +42,19 @@ export const batch = field.section(
     ),
     // Fifty of the largest input files.
     maxTenantBytes: v.optional(field.bytes(MiB, 1024 * TiB, "All of a tenant's files together."), 10 * GiB),
+    // Each holds some hundred KiB, and a file or a connection to the database.
+    maxUploads: v.optional(
+      field.wholeNumber(
+        { unit: 'uploads', min: 1, max: 10_000 },
+        'Files that are uploaded at one time; one more gets 429.',
+      ),
+      64,
+    ),
+    // So that nobody takes all of them.
+    maxTenantUploads: v.optional(
+      field.wholeNumber({ unit: 'uploads', min: 1, max: 10_000 }, "Of these a tenant's; one more gets 429."),
+      16,
+    ),
     maxOpenBatches: v.optional(
       field.wholeNumber({ unit: 'batches', min: 1, max: 10_000 }, "A tenant's batches that are not over."),
       100,

@@ -10,7 +10,7 @@ import { isRefusal, type Refusal } from '../domain/refusal.ts';
 import type { ClientHead } from '../platform/client-port.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
-import type { OwnRoutes, RouteReply, RouteRequest } from '../platform/own-route.ts';
+import type { OwnRoutes, RouteClaim, RouteReply, RouteRequest } from '../platform/own-route.ts';
 import { type CorsSettings, withOwnCors } from './cors.ts';
 import { meetExpectation } from './expectation.ts';
 import { onConnectionClosed } from './pipelined.ts';
@@ -19,6 +19,8 @@ export interface OwnServerDeps {
   readonly routes: OwnRoutes;
   /** Whose request it is; a refusal is its answer. */
   readonly caller: (head: ClientHead) => { readonly tenant: string } | Refusal;
+  /** One of a tenant's requests at one time; a refusal is its answer. */
+  readonly claim: (tenant: string) => RouteClaim | Refusal;
   /** Requests that begin from now on are refused with it; undefined: none are. */
   readonly closing: () => Refusal | undefined;
   readonly clock: Pick<Clock, 'nowMs'>;
@@ -63,7 +65,9 @@ export function createOwnServer(deps: OwnServerDeps): OwnServer {
     else {
       serving.tenant = caller.tenant;
       try {
-        reply = await routes.answer(routeRequest(serving, caller.tenant, leaving));
+        reply = await routes.answer(
+          routeRequest(serving, { tenant: caller.tenant, signal: leaving, claim: deps.claim }),
+        );
       } catch (error) {
         if (leaving.aborted) return;
         log.error('internal error', { requestId: head.requestId, error: errorText(error) });
@@ -152,7 +156,10 @@ function dropStalled(socket: Socket, outgoing: ServerResponse, stallMs: number):
   });
 }
 
-function routeRequest({ head, incoming, outgoing, path }: Serving, tenant: string, signal: AbortSignal): RouteRequest {
+function routeRequest(
+  { head, incoming, outgoing, path }: Serving,
+  { tenant, signal, claim }: Pick<RouteRequest, 'tenant' | 'signal'> & Pick<OwnServerDeps, 'claim'>,
+): RouteRequest {
   const length = incoming.headers['content-length'];
   const chunked = incoming.headers['transfer-encoding'] !== undefined;
   return {
@@ -166,6 +173,10 @@ function routeRequest({ head, incoming, outgoing, path }: Serving, tenant: strin
     bytes: chunked ? undefined : Number(length ?? 0),
     signal,
     proceed: () => meetExpectation(incoming, outgoing),
+    claim() {
+      const claimed = claim(tenant);
+      return isRefusal(claimed) ? refused(claimed) : claimed;
+    },
   };
 }
 

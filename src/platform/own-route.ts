@@ -20,6 +20,12 @@ export interface RouteRequest {
   readonly bytes: number | undefined;
   /** The client left. */
   readonly signal: AbortSignal;
+  /** One of the requests that its tenant may have at one time, to be ended once; the answer where it has no more. */
+  claim(): RouteClaim | RouteReply;
+}
+
+export interface RouteClaim {
+  ended(): void;
 }
 
 export interface RouteReply {

@@ -15,7 +15,7 @@ import type { Refusal } from '../../src/domain/refusal.ts';
 import { createDataApp } from '../../src/http/data-app.ts';
 import { createFront } from '../../src/http/front.ts';
 import { openListener } from '../../src/http/listener.ts';
-import { createOwnServer, type OwnServer } from '../../src/http/own-server.ts';
+import { createOwnServer, type OwnServer, type OwnServerDeps } from '../../src/http/own-server.ts';
 import { type Clock, systemClock } from '../../src/platform/clock.ts';
 import { createLog } from '../../src/platform/log.ts';
 
@@ -40,6 +40,8 @@ export interface BatchApiOptions {
   readonly clock?: Pick<Clock, 'wallMs'>;
   readonly origins?: readonly string[];
   readonly stallMs?: number;
+  /** Who may have one more request at one time; everybody unless given. */
+  readonly claim?: OwnServerDeps['claim'];
   /** Puts something between the API and its store or shelf. */
   readonly store?: (real: BatchStore) => BatchStore;
   readonly shelf?: (real: Shelf) => Shelf;
@@ -73,6 +75,7 @@ export async function startBatchApi(options: BatchApiOptions = {}): Promise<Batc
       const [, tenant] = /^Bearer ([a-z]+)$/.exec(head.header('authorization') ?? '') ?? [];
       return tenant === undefined ? noKey : { tenant };
     },
+    claim: options.claim ?? (() => ({ ended() {} })),
     closing: () => closing,
     clock: systemClock,
     log,

@@ -16,7 +16,10 @@ import { fileObject } from './objects.ts';
 import { expirySeconds, invalid } from './parameters.ts';
 import { fileTooLarge, receiveForm } from './receive-form.ts';
 
-export type UploadSettings = Pick<BatchSettings, 'maxFileBytes' | 'maxTenantBytes' | 'fileLifeSeconds'>;
+export type UploadSettings = Pick<
+  BatchSettings,
+  'maxFileBytes' | 'maxTenantBytes' | 'maxUploads' | 'maxTenantUploads' | 'fileLifeSeconds'
+>;
 
 export interface UploadDeps {
   readonly store: Pick<BatchStore, 'addFile' | 'fileBytes'>;
@@ -57,6 +60,7 @@ export function createUpload(
   deps: UploadDeps,
 ): (request: RouteRequest) => Promise<RouteReply> {
   const { store, shelf, clock, log } = deps;
+  const underWay = createUploadCount(settings);
   /** Of each tenant: what of its files is on the shelf and not entered yet. Only those that upload just now. */
   const arrivingBytes = new Map<string, number>();
 
@@ -141,6 +145,22 @@ export function createUpload(
   }
 
   return async (request) => {
+    const full = underWay.begin(request.tenant);
+    if (full !== undefined) return faultReply(full);
+    try {
+      const claimed = request.claim();
+      if (!('ended' in claimed)) return claimed;
+      try {
+        return await taken(request);
+      } finally {
+        claimed.ended();
+      }
+    } finally {
+      underWay.end(request.tenant);
+    }
+  };
+
+  async function taken(request: RouteRequest): Promise<RouteReply> {
     const arriving: Arriving = { filename: 'file', writer: undefined };
     try {
       const file = await receive(request, newFileId(), arriving);
@@ -154,6 +174,43 @@ export function createUpload(
         });
       });
     }
+  }
+}
+
+/** How many come at one time, of each tenant and in all. */
+function createUploadCount({ maxUploads, maxTenantUploads }: UploadSettings) {
+  const byTenant = new Map<string, number>();
+  let all = 0;
+  return {
+    /** @returns why one more may not come; else it counts until `end` */
+    begin(tenant: string): Fault | undefined {
+      const own = byTenant.get(tenant) ?? 0;
+      if (own >= maxTenantUploads) return tooManyUploads(`${own} of your files`, 'batch.maxTenantUploads');
+      if (all >= maxUploads) return tooManyUploads(`${all} files`, 'batch.maxUploads');
+      byTenant.set(tenant, own + 1);
+      all += 1;
+      return undefined;
+    },
+    end(tenant: string): void {
+      all -= 1;
+      const left = (byTenant.get(tenant) ?? 0) - 1;
+      if (left > 0) byTenant.set(tenant, left);
+      else byTenant.delete(tenant);
+    },
+  };
+}
+
+/** Nobody knows how long the others take: their clients send as fast as they can. */
+const retryAfterSeconds = 5;
+
+function tooManyUploads(what: string, key: string): Fault {
+  return {
+    fault: true,
+    status: 429,
+    type: 'rate_limit_error',
+    code: 'too_many_uploads',
+    message: `${what} are being uploaded just now, and no more at one time (${key}). Try again in ${retryAfterSeconds} s.`,
+    headers: { 'Retry-After': String(retryAfterSeconds) },
   };
 }
 

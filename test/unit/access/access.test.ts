@@ -78,6 +78,24 @@ describe('without auth', () => {
   });
 });
 
+describe('what warmlane answers itself', () => {
+  it('is one of the requests at one time of its tenant, and counts in no rate', () => {
+    const { access, place, placed } = limited({ concurrent: 2, requestsPerMinute: 2 });
+    const claim = access.claim('a');
+    if (isRefusal(claim)) throw new Error('refused');
+    const stay = placed();
+    expect(access.claim('a')).toMatchObject({ status: 429, reason: 'limit_concurrent', retryAfterSeconds: 1 });
+    claim.ended();
+    claim.ended();
+    placed();
+    expect(place()).toMatchObject({ reason: 'limit_concurrent' });
+    stay.ended({});
+    // Two were let in; the claim was none of them.
+    expect(place()).toMatchObject({ reason: 'limit_requests' });
+    expect(isRefusal(access.claim('nobody-with-limits'))).toBe(false);
+  });
+});
+
 describe('with auth', () => {
   const access = createAccess({ auth: auth(), rules: [] }, { clock: createFakeClock() });
 

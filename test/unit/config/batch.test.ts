@@ -16,6 +16,8 @@ describe('batch', () => {
       maxFileBytes: 200_000_000,
       maxLineBytes: 8 * 1024 * 1024,
       maxTenantBytes: 10 * 1024 ** 3,
+      maxUploads: 64,
+      maxTenantUploads: 16,
       maxOpenBatches: 100,
       maxLinesInFlight: 256,
       maxAttempts: 5,

@@ -1,6 +1,7 @@
 /** `/v1/files` over real sockets, on a real store and shelf. */
 import { createHash } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { overLimit } from '../../../../src/access/refusals.ts';
 import { StoreError } from '../../../../src/batch/store/port.ts';
 import {
   askApi,
@@ -49,6 +50,59 @@ const uploadHead = (headers: Readonly<Record<string, string | number>>) =>
     '',
     '',
   ].join('\r\n');
+
+describe('uploads at one time', () => {
+  const begun = async (tenant: string) => {
+    const client = await rawClient(api.port);
+    const head = uploadHead({ 'Content-Length': 1e6 }).replace('anna', tenant);
+    client.send(Buffer.concat([Buffer.from(head), formBody([purposeOf(), fileOf('half of')]).subarray(0, -20)]));
+    return client;
+  };
+  const refusedTo = async (tenant: string, key: string) => {
+    const client = await begun(tenant);
+    const answer = await client.answer();
+    expect([answer.status, answer.headers['retry-after']]).toEqual([429, '5']);
+    expect(JSON.parse(answer.body.toString())).toMatchObject({
+      error: { type: 'rate_limit_error', code: 'too_many_uploads', message: expect.stringContaining(key) as string },
+    });
+    client.leave();
+  };
+
+  it('are bounded, of a tenant and in all; one that ends, or whose client leaves, makes room', async () => {
+    await start({ settings: { maxTenantUploads: 2, maxUploads: 3 } });
+    const first = [await begun('anna'), await begun('anna')];
+    await eventually(() => api.onShelf().length === 2, 'two half-written files');
+    await refusedTo('anna', 'batch.maxTenantUploads');
+    first.push(await begun('bert'));
+    await eventually(() => api.onShelf().length === 3, 'three half-written files');
+    await refusedTo('bert', 'batch.maxUploads');
+    first.shift()?.leave();
+    await eventually(() => api.onShelf().length === 2, 'one is removed');
+    expect(await uploadParts(api, [purposeOf(), fileOf(line('a'))])).toMatchObject({ status: 200 });
+    expect(await uploadParts(api, [purposeOf(), fileOf(line('a'))])).toMatchObject({ status: 200 });
+    for (const client of first) client.leave();
+  });
+
+  it('are among the requests that their tenant may have at one time, until they are answered', async () => {
+    let under = 0;
+    await start({
+      claim() {
+        if (under >= 1) return overLimit('concurrent', { allowed: 1, waitMs: 0, headers: ['x-ratelimit-x', '1'] });
+        under += 1;
+        return { ended: () => void (under -= 1) };
+      },
+    });
+    const client = await begun('anna');
+    await eventually(() => api.onShelf().length === 1, 'a half-written file');
+    const refused = await uploadParts(api, [purposeOf(), fileOf(line('a'))]);
+    expect(refused).toMatchObject({ status: 429, json: { error: { code: 'rate_limit_exceeded' } } });
+    client.leave();
+    await eventually(() => under === 0, 'the end of the first');
+    for (let i = 0; i < 3; i += 1)
+      expect(await uploadParts(api, [purposeOf(), fileOf(line('a'))])).toMatchObject({ status: 200 });
+    expect(under).toBe(0);
+  });
+});
 
 describe('POST /v1/files', () => {
   it('keeps a file and shows all that OpenAI shows', async () => {
