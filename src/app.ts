@@ -323,20 +323,26 @@ export async function startApp(
     requestMs: config.http.requestMs,
     halfClose: config.http.clientHalfClose,
   };
-  const data = await openListener(dataApp, {
-    ...listening,
-    listen: config.http.listen,
-    ...(config.http.tls === undefined ? {} : { tls: config.http.tls }),
-    take: front,
-    upgrade: (incoming, socket, first) =>
-      tunnels.open(clientHead(incoming, { clock, makeId: randomUUID }), socket, first),
-  });
+  let data: Listener | undefined;
   let admin: Listener;
   try {
+    data = await openListener(dataApp, {
+      ...listening,
+      listen: config.http.listen,
+      ...(config.http.tls === undefined ? {} : { tls: config.http.tls }),
+      take: front,
+      upgrade: (incoming, socket, first) =>
+        tunnels.open(clientHead(incoming, { clock, makeId: randomUUID }), socket, first),
+    });
     admin = await openListener(adminApp, { ...listening, listen: config.http.admin });
   } catch (error) {
-    data.destroy();
-    await data.close();
+    // Whoever started it goes on living, perhaps, and tries again: with the storage of batches not held by this one.
+    data?.destroy();
+    warmUp?.stop();
+    lag.stop();
+    upstream.close();
+    const parts = [data?.close(), accounting.stop(), tracing?.stop(), promptTrace?.close(), batches?.close()];
+    await Promise.allSettled(parts);
     throw error;
   }
   await membership.start();

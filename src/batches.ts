@@ -22,9 +22,9 @@ export interface Batches {
   figures(): BatchFigures;
   /** Lines go from now on. */
   start(): void;
-  /** No more lines go; what is under way gets so long, then all batches are given back. Idempotent. */
+  /** No more lines go; what is under way gets so long, then all batches are given back. Idempotent; a failure is logged. */
   stop(graceMs: number): Promise<void>;
-  /** After which the routes can't be used any more; stops first where nobody did. Idempotent. */
+  /** After which the routes can't be used any more; stops first where nobody did. Idempotent; a failure is logged. */
   close(): Promise<void>;
 }
 
@@ -73,8 +73,13 @@ export async function openBatches(
   let closed: Promise<void> | undefined;
 
   function stop(graceMs: number): Promise<void> {
-    stopped ??= runner?.stop(graceMs) ?? Promise.resolve();
+    stopped ??= (runner?.stop(graceMs) ?? Promise.resolve()).catch(failed('batches could not be given back'));
     return stopped;
+  }
+
+  /** Nobody waits for the end of what stops: a rejection would end the process, with streams that are to be let finish. */
+  function failed(msg: string): (error: unknown) => void {
+    return (error) => log.error(msg, { error: error instanceof Error ? error.message : String(error) });
   }
 
   return {
@@ -109,7 +114,9 @@ export async function openBatches(
     },
     stop,
     close() {
-      closed ??= stop(0).then(() => store.close());
+      closed ??= stop(0)
+        .then(() => store.close())
+        .catch(failed('the storage of batches could not be closed'));
       return closed;
     },
   };
