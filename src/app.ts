@@ -27,7 +27,8 @@ import { createAdminApp } from './http/admin-app.ts';
 import { createOwnServer } from './http/own-server.ts';
 import { createDataApp } from './http/data-app.ts';
 import { clientHead, createFront } from './http/front.ts';
-import { type Listener, openListener } from './http/listener.ts';
+import type { Listener } from './http/listener.ts';
+import { openListeners } from './http/open-listeners.ts';
 import { createLoopLag } from './measure/loop-lag.ts';
 import { createObserver } from './measure/observer.ts';
 import { createPrefillLog } from './measure/prefill-log.ts';
@@ -318,33 +319,26 @@ export async function startApp(
     nowMs: () => clock.nowMs(),
     listeningOn: () => ({ host: config.http.admin.host, address: admin.host }),
   });
-  const listening = {
-    requestHeadMs: config.http.requestHeadMs,
-    requestMs: config.http.requestMs,
-    halfClose: config.http.clientHalfClose,
-  };
-  let data: Listener | undefined;
-  let admin: Listener;
-  try {
-    data = await openListener(dataApp, {
-      ...listening,
-      listen: config.http.listen,
-      ...(config.http.tls === undefined ? {} : { tls: config.http.tls }),
+  const { requestHeadMs, requestMs, clientHalfClose: halfClose, listen, tls } = config.http;
+  const { data, admin } = await openListeners(
+    { requestHeadMs, requestMs, halfClose },
+    {
+      app: dataApp,
+      listen,
+      ...(tls === undefined ? {} : { tls }),
       take: front,
       upgrade: (incoming, socket, first) =>
         tunnels.open(clientHead(incoming, { clock, makeId: randomUUID }), socket, first),
-    });
-    admin = await openListener(adminApp, { ...listening, listen: config.http.admin });
-  } catch (error) {
-    // Whoever started it goes on living, perhaps, and tries again: with the storage of batches not held by this one.
-    data?.destroy();
+    },
+    { app: adminApp, listen: config.http.admin },
+  ).catch(async (error: unknown) => {
+    // Whoever started it may go on living and try again: the storage of batches must not be held by this one.
     warmUp?.stop();
     lag.stop();
     upstream.close();
-    const parts = [data?.close(), accounting.stop(), tracing?.stop(), promptTrace?.close(), batches?.close()];
-    await Promise.allSettled(parts);
+    await Promise.allSettled([accounting.stop(), tracing?.stop(), promptTrace?.close(), batches?.close()]);
     throw error;
-  }
+  });
   await membership.start();
   await fleet.start();
   batches?.start();
@@ -378,6 +372,7 @@ export async function startApp(
       access.configure(changes.inForce.access);
       replaceAll(aliases, changes.inForce.classify.modelAliases);
       membership.configure(changes.inForce);
+      lanes.reconfigured();
       return changes;
     },
     reloadFailed: live.failed,

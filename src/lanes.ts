@@ -23,6 +23,8 @@ export interface Lanes {
   busy(backend: string): void;
   /** A generating request is over, as far as it came. */
   ended(stream: LiveStream): void;
+  /** The settings may be others: they hold at once, and who waits by them may start. */
+  reconfigured(): void;
   /** There is batch work, or was a moment ago: only then is anything looked at. */
   isTicking(): boolean;
   /** Each backend of the fleet. */
@@ -256,17 +258,16 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
   function begin(): void {
     batchMs = clock.nowMs();
     if (timer !== undefined || stopped) return;
-    const owner = deps.owner();
-    const nowMs = clock.nowMs();
     follow(fleet());
-    for (const backend of fleet().backends) {
-      const lane = laneOf(backend);
-      lane.rule = undefined;
-      const running = owner.running(backend.name);
-      const places = backend.slots === undefined ? {} : { places: Math.max(1, backend.slots) };
-      lane.cap.tick(nowMs, { feel: {}, running, onlineWaiting: 0, ...places });
-    }
+    for (const backend of fleet().backends) lookFirst(laneOf(backend), backend, 0);
     arm();
+  }
+
+  /** What is known at once. */
+  function lookFirst(lane: Lane, { name, slots }: BackendView, onlineWaiting: number): void {
+    const places = slots === undefined ? {} : { places: Math.max(1, slots) };
+    lane.rule = undefined;
+    lane.cap.tick(clock.nowMs(), { feel: {}, running: deps.owner().running(name), onlineWaiting, ...places });
   }
 
   return {
@@ -292,6 +293,17 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
     },
     ended(stream) {
       if (timer !== undefined) lanes.get(stream.backend)?.feeling.ended(stream, clock.nowMs());
+    },
+    reconfigured() {
+      const before = made;
+      follow(fleet());
+      // Else the next batch job begins it.
+      if (made === before || timer === undefined) return;
+      const owner = deps.owner();
+      const wanted = owner.wanted();
+      for (const backend of fleet().backends)
+        if (!lanes.has(backend.name)) lookFirst(laneOf(backend), backend, wanted.get(backend.name) ?? 0);
+      owner.capsChanged();
     },
     isTicking: () => timer !== undefined,
     state() {

@@ -104,7 +104,10 @@ function termsOf({ weight, models }: TenantSettings, ids: NonNullable<Caller['id
   return models === undefined ? { weight, ids } : { weight, ids, models: new Set(models) };
 }
 
-/** Those who stay keep what they have used. */
+/**
+ * What was used stays known, also of who has no limits any more or no key: to leave out a limit and bring it back is no way to a
+ * fresh minute, and what runs still counts. A name that nobody has goes once nothing runs under it and all is paid.
+ */
 function keepAccounts(
   accounts: Map<string, TenantAccount>,
   tenants: readonly TenantSettings[],
@@ -112,7 +115,11 @@ function keepAccounts(
 ): void {
   const limited = tenants.filter(({ limits }) => Object.keys(limits).length > 0);
   const names = new Set(limited.map(({ name }) => name));
-  for (const name of accounts.keys()) if (!names.has(name)) accounts.delete(name);
+  for (const [name, account] of accounts) {
+    if (names.has(name)) continue;
+    if (account.isIdle()) accounts.delete(name);
+    else account.limit({});
+  }
   for (const { name, limits } of limited) {
     const account = accounts.get(name);
     if (account === undefined) accounts.set(name, new TenantAccount(limits, nowMs));

@@ -14,22 +14,33 @@ export class TenantAccount {
   #limits: TenantLimits;
   #requests: RateBucket | undefined;
   #tokens: RateBucket | undefined;
+  /** The same, or those of the last limit that there was: it may come back. */
+  #lastRequests: RateBucket | undefined;
+  #lastTokens: RateBucket | undefined;
   #running = 0;
   readonly #nowMs: () => number;
 
   constructor(limits: TenantLimits, nowMs: () => number) {
     this.#limits = limits;
     this.#nowMs = nowMs;
-    this.#requests = bucketFor(limits.requestsPerMinute, undefined, nowMs());
-    this.#tokens = bucketFor(limits.tokensPerMinute, undefined, nowMs());
+    this.limit(limits);
   }
 
-  /** Other limits from now on; what was used of the old ones counts on. */
+  /** Other limits from now on, or none; what was used of the old ones counts on, also where a limit is away for a while. */
   limit(limits: TenantLimits): void {
     const nowMs = this.#nowMs();
     this.#limits = limits;
-    this.#requests = bucketFor(limits.requestsPerMinute, this.#requests, nowMs);
-    this.#tokens = bucketFor(limits.tokensPerMinute, this.#tokens, nowMs);
+    this.#requests = bucketFor(limits.requestsPerMinute, this.#lastRequests, nowMs);
+    this.#tokens = bucketFor(limits.tokensPerMinute, this.#lastTokens, nowMs);
+    this.#lastRequests = this.#requests ?? this.#lastRequests;
+    this.#lastTokens = this.#tokens ?? this.#lastTokens;
+  }
+
+  /** Nothing runs, and nothing is used that a new account would not have. */
+  isIdle(): boolean {
+    const nowMs = this.#nowMs();
+    const isFull = (bucket: RateBucket | undefined) => bucket === undefined || bucket.fullMs(nowMs) === 0;
+    return this.#running === 0 && isFull(this.#lastRequests) && isFull(this.#lastTokens);
   }
 
   /** Only the number of requests at one time counts. */
@@ -62,7 +73,7 @@ export class TenantAccount {
   /** A request that was let in is over. @param tokens what it took beyond its estimate; below 0: less */
   left(tokens: number): void {
     this.#running -= 1;
-    if (tokens !== 0) this.#tokens?.take(tokens, this.#nowMs());
+    if (tokens !== 0) this.#lastTokens?.take(tokens, this.#nowMs());
   }
 
   #crowded(nowMs: number): Refusal | undefined {

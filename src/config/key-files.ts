@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 
+import { anonymousTenant } from '../domain/tenant.ts';
 import type { KeyPath } from './problem.ts';
 import { pathText } from './problem.ts';
 
@@ -30,6 +31,7 @@ const largestFileBytes = 4 * 1024 * 1024;
 const shortestStrong = 24;
 const fewestDistinct = 8;
 
+const ownName = `the name ${anonymousTenant} is warmlane's own, for requests that show no key; choose another one`;
 const howToHash = 'hash a key with: printf %s KEY | sha256sum';
 
 /**
@@ -47,6 +49,7 @@ export function readKeys(value: unknown, folder: string): HashedKeys {
     const at: KeyPath = ['auth', 'keys', index];
     const place = pathText(at);
     const keys = keysOf(item, folder, (message) => say([...at, 'file'], message));
+    if (keys.some(({ tenant }) => tenant === anonymousTenant)) say(at, ownName);
     for (const { sha256, tenant } of keys) {
       const owner = owners.get(sha256);
       if (owner !== undefined) say(at, `a key of ${tenant} is the same as one in ${owner.place}; keep one`);

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { laneDefaults, type LaneSettings } from '../../src/admit/lane-settings.ts';
 import type { Engine } from '../../src/domain/names.ts';
-import { hang, type Script } from '../../src/sim/fault-steps.ts';
+import { hang, type Script, until } from '../../src/sim/fault-steps.ts';
 import type { ScriptedServer } from '../../src/sim/faults.ts';
 import type { RawRequest } from '../../src/sim/raw-request.ts';
 import { chunk, DONE, FIN, lastChunk, ROLE, sseHead, T, wholeAnswer } from '../../src/sim/sse-script.ts';
@@ -136,6 +136,38 @@ describe('what an SGLang is told of lanes', () => {
       '{"priority":10,"model":"m","messages":[]}',
       '{"model":"m","priority": 0,"messages":[],"service_tier":"flex"}',
     ]);
+  });
+});
+
+describe('a new configuration that gives batch more', () => {
+  it.each([
+    ['a larger minimum share', { minShare: 0.5 }],
+    ['a smaller reserve', { reserveSlots: 0 }],
+  ])('by %s lets a waiting batch request go at once', async (_, given) => {
+    let end = () => {};
+    const ended = new Promise<void>((resolve) => (end = resolve));
+    const lanesWith = (batch: Partial<LaneSettings['batch']>): LaneSettings => ({
+      ...laneDefaults,
+      batch: { ...laneDefaults.batch, reserveSlots: 2, ...batch },
+      // No look at the cap comes in time.
+      control: { ...laneDefaults.control, tickMs: 600_000, gate: false },
+    });
+    const { backend, proxy } = await open({ engine: 'vllm', places: 2, lanes: lanesWith({}) }, () => [
+      until(ended),
+      answered,
+    ]);
+    const online = await ask(proxy, onlineRequest);
+    await untilAsked(backend, 1);
+    const batch = await ask(proxy, batchRequest);
+    const queued = () => proxy.app.running().filter(({ phase }) => phase === 'queued').length;
+    await eventually(() => queued() === 1, 'batch waits');
+    const { config } = proxy;
+    proxy.app.reload({ ...config, admit: { ...config.admit, lanes: lanesWith(given) } });
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(queued()).toBe(0);
+    await untilAsked(backend, 2);
+    end();
+    for (const client of [online, batch]) expect(await client.answer()).toMatchObject({ status: 200 });
   });
 });
 

@@ -349,6 +349,28 @@ describe('lanes', () => {
     expect(ofA()).toMatchObject({ cap: 3, cause: 'fixed' });
   });
 
+  it('hold to other settings at once when they are told of them, and who waits by them is looked at', () => {
+    lanes.batchOn('a');
+    lanes.onlineAsked({});
+    busy(0, 8);
+    around.wanted.set('a', 3);
+    ticks(12);
+    expect(lanes.batchOn('a').cap).toBe(0);
+    const told = around.told;
+    around.settings = { ...laneDefaults, batch: { ...laneDefaults.batch, minShare: 0.5 } };
+    lanes.reconfigured();
+    expect(around.told).toBe(told + 1);
+    expect(lanes.batchOn('a').cap).toBe(4);
+    expect(ofA()?.cause).not.toBe('no_online');
+  });
+
+  it('set no timer for other settings while there is no batch work', () => {
+    around.settings = { ...laneDefaults, batch: { ...laneDefaults.batch, minShare: 0.5 } };
+    lanes.reconfigured();
+    expect([around.clock.pending(), around.told]).toEqual([0, 0]);
+    expect(lanes.batchOn('a').cap).toBeGreaterThan(0);
+  });
+
   it('go on as they were when the settings are loaded anew and say the same', () => {
     lanes.batchOn('a');
     lanes.onlineAsked({});

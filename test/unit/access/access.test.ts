@@ -78,6 +78,44 @@ describe('without auth', () => {
   });
 });
 
+describe('a limit that is left out and comes back', () => {
+  const without = { auth: auth({ tenants: [{ name: 'a', weight: 1, limits: {} }] }), rules: [] };
+
+  it.each<[string, AccessSettings]>([
+    ['the limit', without],
+    ['the key', { auth: auth({ keys: [], tenants: [] }), rules: [] }],
+    ['auth', { rules: [] }],
+  ])('finds all that was used: without %s meanwhile', (_, meanwhile) => {
+    const { clock, access, settings, place, placed } = limited({
+      requestsPerMinute: 2,
+      tokensPerMinute: 1000,
+      concurrent: 3,
+    });
+    const running = placed(sampleJob({ bodyBytes: 2000, maxOutputTokens: 1 }));
+    placed().ended({});
+    access.configure(meanwhile);
+    // An answer that was longer than thought, and time, count meanwhile.
+    running.ended({ prompt: 500, output: 801 });
+    clock.advance(15_000);
+    access.configure(settings);
+    expect(place()).toMatchObject({ status: 429, reason: 'limit_requests' });
+    clock.advance(15_000);
+    expect(place(sampleJob({ bodyBytes: 4, maxOutputTokens: 900 }))).toMatchObject({ reason: 'limit_tokens' });
+  });
+
+  it('counts what runs since before, and what began meanwhile', () => {
+    const { access, settings, place, placed } = limited({ concurrent: 2 });
+    const before = placed();
+    access.configure(without);
+    placed();
+    placed();
+    access.configure(settings);
+    expect(place()).toMatchObject({ reason: 'limit_concurrent' });
+    before.ended({});
+    expect(place()).toMatchObject({ reason: 'limit_concurrent' });
+  });
+});
+
 describe('what warmlane answers itself', () => {
   it('is one of the requests at one time of its tenant, and counts in no rate', () => {
     const { access, place, placed } = limited({ concurrent: 2, requestsPerMinute: 2 });

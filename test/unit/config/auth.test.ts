@@ -90,8 +90,19 @@ describe('auth', () => {
     [`{ name: a, sha256: ${hash}, limits: { concurrent: 0 } }`, 'must be a whole number of requests from 1'],
     [`{ name: a, sha256: ${hash}, limits: { requestPerMinute: 5 } }`, 'did you mean "requestsPerMinute"'],
     [`{ name: "a b", sha256: ${hash} }`, 'name: must be 1 to 64 letters'],
+    [
+      `{ name: a, key: ${key} }, { name: anonymous, sha256: ${hash} }`,
+      "auth.keys[1]: the name anonymous is warmlane's own, for requests that show no key; choose another one",
+    ],
+    ['{ file: anonymous.txt }', "auth.keys[0]: the name anonymous is warmlane's own"],
   ])('says what is wrong with %s, and never what it holds', (items, message) => {
-    const beside = { 'empty.txt': '# none\n', 'plain.txt': `a ${hash}\nb secretsecret\n`, 'good.txt': `a ${hash}\n` };
+    const anonymous = `a ${sha256('1')}\nanonymous ${hash}\n`;
+    const beside = {
+      'anonymous.txt': anonymous,
+      'empty.txt': '# none\n',
+      'plain.txt': `a ${hash}\nb secretsecret\n`,
+      'good.txt': `a ${hash}\n`,
+    };
     const problems = problemsOf(`auth: { keys: [${items}] }`, { beside });
     expect(problems.join('\n')).toContain(message);
     expect(problems.join('\n')).not.toMatch(/secret[s7]|12345678|abab|nobody/);
