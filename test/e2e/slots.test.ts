@@ -112,7 +112,11 @@ describe('a llama-server with few slots', () => {
   });
 
   it('R12 choices of one request count as slots', async () => {
-    const { backend } = await llamaServer(2, short);
+    const { backend } = await llamaServer(2, function* (text): Generator<ScriptStep> {
+      // So long that a busy machine sees it there.
+      if (text.includes('"n":2')) yield 2000;
+      yield* short();
+    });
     const proxy = await stage.proxy(backend);
     const first = await ask(proxy, postBytes('/v1/chat/completions', { ...chatBody, n: 2 }));
     await untilAsked(backend, 1);
