@@ -12,7 +12,7 @@ import { prefixKeys } from './classify/prefix-keys.ts';
 import type { PromptReader } from './classify/prefix-scan.ts';
 import { planStream } from './classify/stream-plan.ts';
 import type { RequestRecord } from './domain/record.ts';
-import type { LineTerms } from './passage.ts';
+import type { LineTerms, TakenIn } from './passage.ts';
 import type { Pipeline } from './pipeline.ts';
 import type { Clock } from './platform/clock.ts';
 import { lowerName } from './platform/header-name.ts';
@@ -22,7 +22,7 @@ import { ownHead, ownUpload } from './platform/own-client.ts';
 export interface BatchFeedSettings {
   /** Answer of one line, put together; a longer one fails. */
   readonly maxAnswerBytes: number;
-  /** How often a line may be taken back for online work. */
+  /** How often a line may be taken back for online work once its answer has begun. 0: never at all. */
   readonly maxReclaims: number;
 }
 
@@ -35,12 +35,12 @@ export interface BatchFeedDeps {
 export function createBatchFeed(settings: BatchFeedSettings, { clock, pipeline }: BatchFeedDeps): LineSender {
   return {
     send(ask, ended) {
-      const { requestId, path, body, tenant, reclaimed } = ask;
+      const { requestId, path, body, tenant, reclaimed, promptsTaken } = ask;
       const answer = collect(ask, settings.maxAnswerBytes, () => client.leave());
       const client = createListeningClient(answer);
-      let left: 'aborted' | 'reclaimed' | undefined;
+      let left: Extract<LineEnd, { kind: 'aborted' | 'reclaimed' }> | undefined;
       let record: RequestRecord | undefined;
-      const leave = (why: 'aborted' | 'reclaimed') => {
+      const leave = (why: NonNullable<typeof left>) => {
         left ??= why;
         client.leave();
       };
@@ -50,7 +50,11 @@ export function createBatchFeed(settings: BatchFeedSettings, { clock, pipeline }
         kind: 'line',
         tenant,
         again: reclaimed > 0,
-        ...(reclaimed < settings.maxReclaims ? { taken: () => leave('reclaimed') } : {}),
+        ...(settings.maxReclaims > 0
+          ? { taken: (stage: TakenIn) => leave({ kind: 'reclaimed', inPrompt: stage === 'prompt' }) }
+          : {}),
+        staysOnceBegun: reclaimed - promptsTaken >= settings.maxReclaims,
+        promptsTaken,
         ...(plan === undefined ? {} : { mayStream: plan }),
         booked: (booked) => {
           record = booked;
@@ -60,7 +64,7 @@ export function createBatchFeed(settings: BatchFeedSettings, { clock, pipeline }
           // It may have been whole in the very moment that it was left.
           const isWhole = client.how === 'ended' || assembled?.kind === 'whole';
           if (answer.tooLong) ended(tooLarge(settings.maxAnswerBytes));
-          else if (left !== undefined && !isWhole) ended({ kind: left });
+          else if (left !== undefined && !isWhole) ended(left);
           else {
             const { status, retryAfter } = answer;
             const how = isWhole && client.how === 'open' ? 'ended' : client.how;
@@ -71,7 +75,7 @@ export function createBatchFeed(settings: BatchFeedSettings, { clock, pipeline }
         },
       };
       pipeline().serve(head, ownUpload(body), client, terms);
-      return { abort: () => leave('aborted') };
+      return { abort: () => leave({ kind: 'aborted' }) };
     },
   };
 }

@@ -4,10 +4,10 @@
  */
 import type { Caller, Stay } from './access/port.ts';
 import type { LiveStream } from './admit/online-feel.ts';
-import type { Ask, Permit } from './admit/owner.ts';
+import type { Ask, Permit, Reclaimable } from './admit/owner.ts';
 import { type Ending, gone, left } from './booking.ts';
 import type { Recording } from './cache/recording.ts';
-import { isStreamedOn } from './classify/edit-body.ts';
+import { comesAsStream } from './classify/edit-body.ts';
 import type { Job, StreamPlan } from './domain/job.ts';
 import type { Engine, Phase } from './domain/names.ts';
 import type { RequestRecord } from './domain/record.ts';
@@ -24,6 +24,9 @@ import { marksOfEnd } from './relay/judge.ts';
 import type { RouteTold } from './relay/own-headers.ts';
 import type { Relay } from './relay/relay.ts';
 
+/** Where a request stood when its place was taken: its prompt was being computed, or its answer had begun. */
+export type TakenIn = 'prompt' | 'answer';
+
 /** What warmlane itself sends through: prompts that are brought into caches, and lines of batches. */
 export type OwnTerms = WarmUpTerms | LineTerms;
 
@@ -32,8 +35,12 @@ export interface LineTerms {
   readonly tenant: string;
   /** It was taken back before and goes before others. */
   readonly again: boolean;
-  /** Online work needs its place: it is to be left at once. Absent: it may not be taken back any more. */
-  readonly taken?: () => void;
+  /** Online work needs its place: it is to be left at once. Absent: nothing is ever taken back. */
+  readonly taken?: (stage: TakenIn) => void;
+  /** It was taken back so often that it stays, once its answer has begun. */
+  readonly staysOnceBegun: boolean;
+  /** How often its place was taken while its prompt was computed. */
+  readonly promptsTaken: number;
   /** Absent: it is sent as it is. */
   readonly mayStream?: StreamPlan;
   readonly booked: (record: RequestRecord, job: Job | undefined) => void;
@@ -81,8 +88,9 @@ export interface Passage {
   engine: Engine | undefined;
   /** Since the lanes looked at it first. */
   live: PassageStream | undefined;
-  /** How often its place was taken back for online work. */
+  /** How often its place was taken back for online work, and how often of these while its prompt was computed. */
   reclaimed: number;
+  promptsTaken: number;
   /** Where it went last and why, as its client is told. */
   route: RouteTold | undefined;
   attempts: number;
@@ -122,7 +130,12 @@ export function isWarmUp({ terms }: Pick<Passage, 'terms'>): boolean {
 
 /** llama-server looks for closed clients between the events of a stream; an answer in one piece it makes to its end (R09). */
 export function stopsOnLeaving({ engine }: Passage, job: Job): boolean {
-  return engine !== 'llama-server' || job.stream || isStreamedOn(job, engine);
+  return engine !== 'llama-server' || comesAsStream(job, engine);
+}
+
+/** An answer in one piece shows nothing of where it stands: it counts as begun. */
+export function standsIn({ engine, observer }: Passage, job: Job): TakenIn {
+  return engine !== undefined && comesAsStream(job, engine) && observer.tokenEvents === 0 ? 'prompt' : 'answer';
 }
 
 interface AskedForLine extends Pick<Ask, 'job' | 'exclude' | 'again'> {
@@ -132,14 +145,19 @@ interface AskedForLine extends Pick<Ask, 'job' | 'exclude' | 'again'> {
 /** How a line of a batch asks for a place: it has all the time in the world, and its place can be had back. */
 export function askOfLine(passage: Passage, terms: LineTerms, asked: AskedForLine): Ask {
   const { job, exclude, again, home } = asked;
-  const { taken } = terms;
+  const { taken, staysOnceBegun, promptsTaken } = terms;
   const affinity = home === undefined ? {} : { affinity: home };
-  const ask: Ask = { job, exclude, again: again || terms.again, patient: true, ...affinity };
+  const ask: Ask = { job, exclude, again: again || terms.again, patient: true, promptsTaken, ...affinity };
   if (taken === undefined) return ask;
-  // What was computed of its prompt, if all of it must be, and every token so far.
-  const loses = () =>
-    stopsOnLeaving(passage, job) ? (passage.errand?.uncachedTokens ?? 0) + passage.observer.tokenEvents : undefined;
-  return { ...ask, reclaim: { loses, take: taken } };
+  const reclaim: Reclaimable = {
+    loses() {
+      if (!stopsOnLeaving(passage, job) || (staysOnceBegun && standsIn(passage, job) === 'answer')) return undefined;
+      // What was computed of its prompt, if all of it must be, and every token so far.
+      return (passage.errand?.uncachedTokens ?? 0) + passage.observer.tokenEvents;
+    },
+    take: () => taken(standsIn(passage, job)),
+  };
+  return { ...ask, reclaim };
 }
 
 export function asWarmUp(how: Ending): Ending {

@@ -322,6 +322,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
     if (ttftBoundMs !== undefined) ask.ttftBoundMs = ttftBoundMs;
     const reclaim = reclaimableOf(passage, { job, received, maxTimes: lanes.maxReclaims() });
     if (reclaim !== undefined) ask.reclaim = reclaim;
+    if (passage.promptsTaken > 0) ask.promptsTaken = passage.promptsTaken;
     return ask;
   }
 
@@ -373,6 +374,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
         engine: undefined,
         live: undefined,
         reclaimed: 0,
+        promptsTaken: 0,
         route: undefined,
         attempts: 0,
         relay: undefined,

@@ -6,27 +6,30 @@
 import type { Reclaimable } from './admit/owner.ts';
 import type { Received } from './classify/receive.ts';
 import type { Job } from './domain/job.ts';
-import { isResendable, type Passage, stopsOnLeaving } from './passage.ts';
+import { isResendable, type Passage, standsIn, stopsOnLeaving } from './passage.ts';
 
 export interface Reclaiming {
   readonly job: Job;
   readonly received: Pick<Received, 'body'>;
-  /** How often one request may be taken back; then it stays. */
+  /** How often one request may be taken back once its answer has begun; then it stays. 0: never at all. */
   readonly maxTimes: number;
 }
 
 /** @returns undefined for requests of the online lane, and for those that can be sent only once */
 export function reclaimableOf(passage: Passage, { job, received, maxTimes }: Reclaiming): Reclaimable | undefined {
-  if (job.lane !== 'batch' || passage.terms !== undefined || !isResendable(received.body)) return undefined;
+  if (job.lane !== 'batch' || passage.terms !== undefined || maxTimes === 0) return undefined;
+  if (!isResendable(received.body)) return undefined;
   return {
     loses() {
       const { relay, observer, errand } = passage;
-      if (relay === undefined || relay.committed || passage.reclaimed >= maxTimes) return undefined;
-      if (!stopsOnLeaving(passage, job)) return undefined;
+      if (relay === undefined || relay.committed || !stopsOnLeaving(passage, job)) return undefined;
+      const { reclaimed, promptsTaken } = passage;
+      if (reclaimed - promptsTaken >= maxTimes && standsIn(passage, job) === 'answer') return undefined;
       // Its prompt as far as it wasn't cached, and what came of its answer.
       return Math.round((errand?.uncachedTokens ?? job.bodyBytes / bytesPerToken) + observer.tokenEvents);
     },
     take() {
+      if (standsIn(passage, job) === 'prompt') passage.promptsTaken += 1;
       passage.relay?.takeBack();
     },
   };

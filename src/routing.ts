@@ -4,6 +4,7 @@
  * of a trace runs the same code. `admit/owner.ts` asks it, `app.ts` and `cli/replay` compose it.
  */
 import type { Ask, AskPlace, Choice, Granted, LoadView, RankedTarget } from './admit/owner.ts';
+import { comesAsStream } from './classify/edit-body.ts';
 import type { BackendView, FleetSnapshot } from './domain/fleet.ts';
 import type { Job } from './domain/job.ts';
 import { isRefusal, type Refusal } from './domain/refusal.ts';
@@ -268,8 +269,10 @@ function createErrand(parts: ErrandParts, { clock, speeds, prefillLoad, fleet }:
   const { job, backend, model, note, visit, promptTokens, uncachedTokens, granted } = parts;
   const { pendingTokens = 0, decoding = 0, contextTokens = 0 } = granted?.load ?? {};
   // An answer that isn't read event by event shows no first token: its prompt is taken for computed after the time it needs.
-  const isUnseen = granted !== undefined && (!job.stream || !job.measured);
-  const prefillMs = ((pendingTokens + uncachedTokens) * 1000) / speeds.of(backend).prefillTokensPerSecond;
+  const isUnseen = granted !== undefined && (!comesAsStream(job, backend.engine) || !job.measured);
+  const msPerToken = 1000 / speeds.of(backend).prefillTokensPerSecond;
+  const promptMs = uncachedTokens * msPerToken;
+  const prefillMs = (pendingTokens + uncachedTokens) * msPerToken;
   const timer = granted && timerOf(granted, { isUnseen, prefillMs, clock });
   // What it shows after it left tells nothing of one that has its name now.
   const isHere = () => fleet().backends.some(({ name, url }) => name === backend.name && url === backend.url);
@@ -303,8 +306,8 @@ function createErrand(parts: ErrandParts, { clock, speeds, prefillLoad, fleet }:
     speeds.began(backend, { ttftMs: clock.nowMs() - sentMs, expectedMs: prefillMs, streams: granted.load.decoding });
   };
   return note === undefined
-    ? { promptTokens, uncachedTokens, computed, ended }
-    : { note, promptTokens, uncachedTokens, computed, ended };
+    ? { promptTokens, uncachedTokens, promptMs, computed, ended }
+    : { note, promptTokens, uncachedTokens, promptMs, computed, ended };
 }
 
 /** What the prompt cost in the end: as told, else as it was thought to. */

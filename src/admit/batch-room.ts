@@ -7,7 +7,7 @@ import type { Job } from '../domain/job.ts';
 import type { BatchRule } from '../domain/lanes.ts';
 import type { LaneSettings } from './lane-settings.ts';
 import { hasRoom, type Held, slotsOf } from './load.ts';
-import type { LoadView } from './owner.ts';
+import type { Ask, LoadView } from './owner.ts';
 import { isWork } from './waiter.ts';
 
 /** What batch may use of one backend, and what of that it uses. */
@@ -59,6 +59,27 @@ export function isAllowed(job: Demand, backend: BackendView, stand: BatchStand):
 export function settlesIn({ rule, held, nowMs }: BatchStand): number {
   if (!rule.gate || rule.settleMs === undefined || held === undefined) return 0;
   return Math.max(0, held.onlineFirstMs + rule.settleMs - nowMs);
+}
+
+/** After the first time that a prompt was taken back; each further time doubles it. */
+const firstQuietMs = 250;
+/** Online users who come more often than that leave no room for a prompt that never got through between them. */
+const longestQuietMs = 10_000;
+
+/** What a batch job wants to have passed since the last online prompt was sent where it starts; ms. */
+export function quietMsOf({ promptsTaken = 0 }: Pick<Ask, 'promptsTaken'>): number {
+  return promptsTaken === 0 ? 0 : Math.min(longestQuietMs, firstQuietMs * 2 ** (promptsTaken - 1));
+}
+
+/**
+ * Ms until it is quiet enough there for a job whose prompt was taken back before: however often online traffic takes it, what that
+ * costs is one beginning in ever longer times. What the minimum share guarantees doesn't wait for quiet.
+ */
+export function quietsIn(ask: Pick<Ask, 'promptsTaken'>, stand: BatchStand): number {
+  const { held, nowMs } = stand;
+  const quietMs = quietMsOf(ask);
+  if (quietMs === 0 || held === undefined || isShort(stand)) return 0;
+  return Math.max(0, held.onlineSentMs + quietMs - nowMs);
 }
 
 export function mayStart(job: Demand, backend: BackendView, stand: BatchStand): boolean {

@@ -58,9 +58,18 @@ export function createGranting(deps: GrantingDeps): (waiter: Waiter, target: Ran
     const bill = deps.fairness(waiter).charge(waiter.tenant, ask, errand?.uncachedTokens ?? waiter.tokens);
     const running =
       job.lane === 'batch' && ask.reclaim !== undefined
-        ? reclaims.started(held, ask.reclaim, { slots, order, share })
+        ? reclaims.started(held, ask.reclaim, {
+            slots,
+            order,
+            share,
+            sentMs: grantedMs,
+            promptMs: errand?.promptMs ?? 0,
+          })
         : undefined;
-    if (job.lane !== 'batch' && job.generates) reclaims.forPrompt(target.backend, held);
+    if (job.lane !== 'batch' && job.generates) {
+      held.onlineSentMs = grantedMs;
+      reclaims.forPrompt(target.backend, held, { ask, nowMs: grantedMs });
+    }
     const permit: Permit = {
       backend: target.backend,
       reason: target.reason,

@@ -51,7 +51,7 @@ export interface ControlSettings {
 
 export interface ReclaimSettings {
   readonly enabled: boolean;
-  /** How often one job may be taken back; then it stays. */
+  /** How often one job may be taken back once its answer has begun; then it stays. 0: never at all. */
   readonly maxTimes: number;
   /** An online request without its first token after this share of its TTFT bound, on a backend that is full, is blocked. */
   readonly afterTtftShare: number;

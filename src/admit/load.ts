@@ -32,6 +32,8 @@ export interface Held {
   batchContextTokens: number;
   /** when an online job's first token came there last */
   onlineFirstMs: number;
+  /** when an online prompt was sent there last */
+  onlineSentMs: number;
   /** told to leave, and still there */
   leavingJobs: number;
   leavingSlots: number;
@@ -125,6 +127,7 @@ function createHeld(url: string): Held {
     batchDecoding: 0,
     batchContextTokens: 0,
     onlineFirstMs: -Infinity,
+    onlineSentMs: -Infinity,
     leavingJobs: 0,
     leavingSlots: 0,
     takeable: new Bag(),
@@ -154,7 +157,8 @@ export class Share {
   readonly #sequences: number;
   readonly #slots: number;
   #promptTokens = 0;
-  /** Of its prompt, what still counts as to be computed. */
+  #uncachedTokens = 0;
+  /** Of its prompt, what still counts as to be computed before others. */
   #backlogTokens = 0;
   /** Its prompt counts among those that are computed. */
   #computes = false;
@@ -180,7 +184,8 @@ export class Share {
       held.batchSlots += this.#slots;
     }
     this.#promptTokens = errand?.promptTokens ?? 0;
-    this.#backlogTokens = errand?.uncachedTokens ?? 0;
+    this.#uncachedTokens = errand?.uncachedTokens ?? 0;
+    this.#backlogTokens = this.#uncachedTokens;
     this.#stage = 'pending';
     held.load.pendingTokens += this.#backlogTokens;
     if (this.#sequences === 0) return;
@@ -189,18 +194,22 @@ export class Share {
     this.#countPrompt(1);
   }
 
-  /** @returns false when it was none of the backlog any more */
+  /**
+   * Nothing waits behind its prompt any more, as far as routing goes. A batch prompt stays one that is computed: the estimate may be
+   * the slip, and a second one beside it would keep online ones waiting for both.
+   * @returns false when it was none of the backlog any more
+   */
   overdue(): boolean {
     if (this.#stage !== 'pending' || this.#backlogTokens === 0) return false;
     this.#held.load.pendingTokens -= this.#backlogTokens;
     this.#backlogTokens = 0;
-    this.#countPrompt(-1);
+    if (!this.#isBatch) this.#countPrompt(-1);
     return true;
   }
 
-  /** Of its prompt, tokens that are still to be computed, as far as is known. */
-  get backlogTokens(): number {
-    return this.#stage === 'pending' && this.#computes ? this.#backlogTokens : 0;
+  /** Of its prompt, tokens that weren't cached when it was sent; 0 once they are computed, as far as is known. */
+  get uncomputedTokens(): number {
+    return this.#stage === 'pending' && this.#computes ? this.#uncachedTokens : 0;
   }
 
   /** @returns false when it decodes already */

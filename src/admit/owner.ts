@@ -57,7 +57,7 @@ export interface LoadView {
 
 /** What a batch job offers: its place can be had back. */
 export interface Reclaimable {
-  /** Tokens that would have to be computed again; undefined: it can't be taken back (any more). */
+  /** Tokens that would have to be computed again; undefined: it can't be taken back (any more, or now). */
   loses(): number | undefined;
   /** It is to leave its place now; its permit settles as soon as it has. Called at most once. */
   take(): void;
@@ -73,6 +73,8 @@ export interface Ask {
   readonly yields?: () => void;
   /** Of batch jobs whose place can be had back while they run. */
   readonly reclaim?: Reclaimable;
+  /** How often its place was taken while its prompt was computed: it waits for longer and longer quiet (`batch-room.ts`). */
+  readonly promptsTaken?: number;
   /** Nobody's patience is at stake (a line of a batch): it waits as long as it must. */
   readonly patient?: boolean;
   /** Bound on the time to its first token by its SLO; ms. Absent: none, and it is never refused by a predicted wait. */

@@ -10,7 +10,7 @@ import { shareOf } from './batch-room.ts';
 import type { LaneQueue, Line } from './lane-queue.ts';
 import type { LaneSettings } from './lane-settings.ts';
 import { type Held, type Loads, type Share, slotsOf } from './load.ts';
-import type { Reclaimable, Reclaimed } from './owner.ts';
+import type { Ask, Reclaimable, Reclaimed } from './owner.ts';
 import type { Waiter } from './waiter.ts';
 
 /** One batch job whose place can be had back. */
@@ -19,18 +19,21 @@ export interface Running {
   readonly slots: number;
   /** grows with every grant */
   readonly order: number;
-  readonly share: Pick<Share, 'backlogTokens'>;
+  readonly share: Pick<Share, 'uncomputedTokens'>;
+  readonly sentMs: number;
+  /** what its prompt alone should take there */
+  readonly promptMs: number;
   place: Place;
   taken: boolean;
 }
 
 export interface Reclaims {
-  started(held: Held, reclaim: Reclaimable, of: Pick<Running, 'slots' | 'order' | 'share'>): Running;
+  started(held: Held, reclaim: Reclaimable, of: Omit<Running, 'reclaim' | 'place' | 'taken'>): Running;
   ended(held: Held, running: Running): void;
   /** For those who wait for a place that batch holds. */
   forOnline(online: LaneQueue): void;
   /** An online prompt goes to that backend: those of batch that its engine would compute before it are to leave. */
-  forPrompt(backend: BackendView, held: Held): void;
+  forPrompt(backend: BackendView, held: Held, sent: { readonly ask: Ask; readonly nowMs: number }): void;
   /** Of one backend: so many are to leave, those that leave already among them. */
   take(backend: string, jobs: number): Reclaimed;
 }
@@ -44,6 +47,9 @@ export interface ReclaimDeps {
 
 /** A shorter rest of a prompt is computed sooner than an engine notices that nobody wants it. */
 const leastPromptTokens = 256;
+
+/** Of its TTFT bound an online request waits for so much of one batch prompt at most, on engines that compute long ones quickly. */
+const mostPromptShare = 0.5;
 
 const nothing: Reclaimed = { jobs: 0, lostTokens: 0 };
 
@@ -144,8 +150,9 @@ export function createReclaims({ lanes, fleet, loads, ruleOf }: ReclaimDeps): Re
   }
 
   return {
-    started(held, reclaim, { slots, order, share }) {
-      const running: Running = { reclaim, slots, order, share, place: { index: -1 }, taken: false };
+    started(held, reclaim, { slots, order, share, sentMs, promptMs }) {
+      const place = { index: -1 };
+      const running: Running = { reclaim, slots, order, share, sentMs, promptMs, place, taken: false };
       running.place = held.takeable.add(running);
       takeable += 1;
       return running;
@@ -175,12 +182,15 @@ export function createReclaims({ lanes, fleet, loads, ruleOf }: ReclaimDeps): Re
       // Only now: whoever is told may settle at once.
       for (const running of told) running.reclaim.take();
     },
-    forPrompt(backend, held) {
-      // It fills each step with the prompt that came first; others share their steps out.
-      if (backend.engine !== 'llama-server' || held.takeable.size === 0 || !lanes().reclaim.enabled) return;
-      if (held.batchPrompts === 0 || ruleOf(backend.name).reclaim === false) return;
+    forPrompt(backend, held, { ask, nowMs }) {
+      const { reclaim, control } = lanes();
+      if (held.batchPrompts === 0 || held.takeable.size === 0 || !reclaim.enabled) return;
+      if (ruleOf(backend.name).reclaim === false) return;
+      // Others join steps, where a chunk of the prompt that came first leaves room; they compute some thousand tokens at once.
+      const leastMs = backend.engine === 'llama-server' ? 0 : mostPromptShare * (ask.ttftBoundMs ?? control.ttftMs);
       const told = candidatesOf(held, shareOf(backend, lanes())).filter(
-        ({ running }) => running.share.backlogTokens >= leastPromptTokens,
+        ({ running: { share, sentMs, promptMs } }) =>
+          share.uncomputedTokens >= leastPromptTokens && Math.max(promptMs, nowMs - sentMs) >= leastMs,
       );
       for (const candidate of told) mark(held, candidate);
       for (const { running } of told) running.reclaim.take();

@@ -15,13 +15,14 @@ import {
   isShort,
   mayStart,
   openRule,
+  quietsIn,
   settlesIn,
   shareOf,
 } from './batch-room.ts';
 import type { LaneQueue } from './lane-queue.ts';
 import type { LaneSettings } from './lane-settings.ts';
 import { hasRoom, type Loads } from './load.ts';
-import type { LoadView, OwnerDeps, RankedTarget } from './owner.ts';
+import type { Ask, LoadView, OwnerDeps, RankedTarget } from './owner.ts';
 import { isOrdinary, modelOf, type Waiter } from './waiter.ts';
 
 /** By backend, how many wait for a place there. */
@@ -98,9 +99,24 @@ export function createServing(deps: ServingDeps): Serving {
     return seesAll ? loads.of : loads.withoutBatch;
   }
 
-  function isFreeForBatch(job: Job, backend: BackendView, ifShort: boolean): boolean {
+  function isFreeForBatch({ ask }: Waiter, backend: BackendView, ifShort: boolean): boolean {
     const stand = standOf(backend);
-    return (!ifShort || isShort(stand)) && mayStart(job, backend, stand);
+    return (!ifShort || isShort(stand)) && isQuiet(ask, stand) && mayStart(ask.job, backend, stand);
+  }
+
+  /** @returns false when it is to wait until online has been quiet there for longer */
+  function isQuiet(ask: Ask, stand: BatchStand): boolean {
+    const leftMs = quietsIn(ask, stand);
+    if (leftMs > 0) wakeIn(leftMs);
+    return leftMs === 0;
+  }
+
+  /** It is quiet enough for it nowhere. */
+  function isTooSoon({ ask }: Waiter): boolean {
+    if ((ask.promptsTaken ?? 0) === 0) return false;
+    let isSoon = true;
+    for (const backend of fleet().backends) if (isQuiet(ask, standOf(backend))) isSoon = false;
+    return isSoon;
   }
 
   /**
@@ -123,7 +139,7 @@ export function createServing(deps: ServingDeps): Serving {
       if (job.generates && (choice.hold || blocked.has(backend.name))) continue;
       const isFree =
         job.lane === 'batch'
-          ? isFreeForBatch(job, backend, ifShort)
+          ? isFreeForBatch(waiter, backend, ifShort)
           : !job.generates || hasRoom(backend, loads.of(backend.name), job);
       if (!isFree) continue;
       settle(waiter);
@@ -251,6 +267,10 @@ export function createServing(deps: ServingDeps): Serving {
     while (!again && !isOver()) {
       const waiter = batch.next();
       if (waiter === undefined) return;
+      if (mayPass && isTooSoon(waiter)) {
+        batch.step(waiter);
+        continue;
+      }
       const mayBeStuck = mayPass && isOrdinary(waiter.ask);
       const model = modelOf(waiter.ask.job);
       if (mayBeStuck && !stuck.has(model) && isStuck(waiter, isShut)) stuck.add(model);
@@ -261,7 +281,12 @@ export function createServing(deps: ServingDeps): Serving {
       batch.step(waiter);
       if (attempt(waiter, blocked, ifShort)) continue;
       const isForRoom = isWaitingForRoom(waiter);
-      pass(waiter, blocked, ifShort ? (backend) => isShort(standOf(backend)) && isForRoom(backend) : () => true);
+      const isForQuiet = isWaitingForQuiet(waiter);
+      pass(
+        waiter,
+        blocked,
+        ifShort ? (backend) => isShort(standOf(backend)) && isForRoom(backend) : (backend) => !isForQuiet(backend),
+      );
     }
   }
 
@@ -270,9 +295,17 @@ export function createServing(deps: ServingDeps): Serving {
     for (const { backend } of waiter.wants) if (claims(backend)) count(blocked, backend.name);
   }
 
-  /** Where cap or gate keep it from starting it must not keep online ones from it. */
+  /** Where cap, gate or want of quiet keep it from starting it must not keep online ones from it. */
   function isWaitingForRoom({ ask, holds }: Waiter): (backend: BackendView) => boolean {
-    return (backend) => !holds && ask.job.generates && isAllowed(ask.job, backend, standOf(backend));
+    return (backend) => {
+      const stand = standOf(backend);
+      return !holds && ask.job.generates && isQuiet(ask, stand) && isAllowed(ask.job, backend, stand);
+    };
+  }
+
+  /** One long prompt that waits for quiet must not keep all other batch jobs waiting for it. */
+  function isWaitingForQuiet({ ask }: Waiter): (backend: BackendView) => boolean {
+    return (backend) => (ask.promptsTaken ?? 0) > 0 && !isQuiet(ask, standOf(backend));
   }
 
   function skip(lane: LaneQueue, waiter: Waiter): void {
@@ -310,10 +343,13 @@ export function createServing(deps: ServingDeps): Serving {
     return attempt(waiter, isAgain ? none : claimed);
   }
 
-  function claim({ ask, wants }: Waiter): void {
+  function claim(waiter: Waiter): void {
+    const { ask, wants } = waiter;
     const isBatch = ask.job.lane === 'batch';
     if (isBatch && claimedInAll === claimed) claimedInAll = new Map(claimed);
+    const isForQuiet = isWaitingForQuiet(waiter);
     for (const { backend } of wants) {
+      if (isBatch && isForQuiet(backend)) continue;
       if (!isBatch) count(claimed, backend.name);
       if (claimedInAll !== claimed) count(claimedInAll, backend.name);
     }

@@ -10,8 +10,9 @@ export interface LineAsk {
   readonly path: string;
   /** the `body` of the line as JSON text, as it stood there */
   readonly body: Buffer;
-  /** how often it was taken back for online work */
+  /** how often it was taken back for online work, and how often of these while its prompt was computed */
   readonly reclaimed: number;
+  readonly promptsTaken: number;
 }
 
 export type LineEnd =
@@ -30,8 +31,8 @@ export type LineEnd =
     }
   /** no answer, or a broken one: connection lost, time-out, no backend */
   | { readonly kind: 'failed'; readonly code: string; readonly message: string; readonly retryable: boolean }
-  /** online work took its place: to be sent again, before others */
-  | { readonly kind: 'reclaimed' }
+  /** online work took its place, while its prompt was computed or later: to be sent again, before others */
+  | { readonly kind: 'reclaimed'; readonly inPrompt: boolean }
   /** by `abort`, or because the process ends */
   | { readonly kind: 'aborted' };
 

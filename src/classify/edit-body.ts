@@ -58,6 +58,11 @@ export function isStreamedOn({ mayStream }: Pick<Job, 'mayStream'>, engine: Engi
   return mayStream !== undefined && mayStream.engines.includes(engine);
 }
 
+/** Its answer comes event by event, whoever wanted that. */
+export function comesAsStream(job: Pick<Job, 'stream' | 'mayStream'>, engine: Engine): boolean {
+  return job.stream || isStreamedOn(job, engine);
+}
+
 /** Only vLLM and SGLang report nothing unasked and do no harm when asked (decision 3). */
 function usageEdit(job: Job, engine: Engine): BodyEdit | undefined {
   if (engine !== 'vllm' && engine !== 'sglang') return undefined;

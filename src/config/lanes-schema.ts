@@ -134,7 +134,10 @@ const reclaiming = field.section(
       reclaim.enabled,
     ),
     maxTimes: v.optional(
-      field.wholeNumber({ unit: 'times', min: 0, max: 1000, zero: 'never' }, 'How often one job may be taken back.'),
+      field.wholeNumber(
+        { unit: 'times', min: 0, max: 1000, zero: 'never' },
+        'How often one job may be taken back once its answer has begun; while its prompt is computed it always may.',
+      ),
       reclaim.maxTimes,
     ),
     afterTtftShare: v.optional(

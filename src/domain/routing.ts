@@ -137,6 +137,8 @@ export interface Errand {
   /** of the prompt, as predicted; 0 for jobs that don't generate */
   readonly promptTokens: number;
   readonly uncachedTokens: number;
+  /** What computing those alone takes there, at the speed that is known; ms. */
+  readonly promptMs?: number;
   /** Its first token came. Called by who keeps its permit. */
   computed?(): void;
   /** The attempt is over; the first call counts. */

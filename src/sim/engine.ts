@@ -37,7 +37,7 @@ export interface EngineView {
   readonly kvUsage: number;
   readonly heldTokens: number;
   readonly slots: readonly SlotView[];
-  /** When it last gave a result (token, progress, end) to anybody; 0: never. */
+  /** When it last gave a result (token, end, progress where that was asked for) to anybody; 0: never. */
   readonly lastResultMs: number;
   readonly counters: EngineCounters;
 }
@@ -154,10 +154,9 @@ export function createEngine(settings: EngineSettings, deps: EngineDeps): Engine
     sequence.scheduledTokens = 0;
     counters.longestSequence = Math.max(counters.longestSequence, sequence.computedTokens);
     store.offer(sequence);
-    if (wasPrefill) {
+    // A step of a prompt is a result only for a client that wants to hear of it.
+    if (wasPrefill && sequence.sink.progress?.(sequence.choice, sequence.computedTokens, atMs) === true)
       lastResultMs = atMs;
-      sequence.sink.progress?.(sequence.choice, sequence.computedTokens, atMs);
-    }
     if (remainingTokens(sequence) > 0) return;
     if (wasPrefill && sharesPrefill && !sequence.sharesPrefill) shareWithGroup(sequence, atMs);
     produce(sequence, atMs);

@@ -27,7 +27,7 @@ export interface GenerationSink {
     choice: number,
     start: { readonly atMs: number; readonly cachedTokens: number; readonly slot?: number },
   ): void;
-  progress?(choice: number, processedTokens: number, atMs: number): void;
+  progress?(choice: number, processedTokens: number, atMs: number): boolean;
   /** A token came; the text that it shows is `plan.deltas[index]`. */
   token(choice: number, index: number, atMs: number): void;
   ended(choice: number, end: SequenceEnd): void;
@@ -77,7 +77,7 @@ export function prepareGeneration(
           },
           {
             started: (choice, start) => sink.started?.(first + choice, start),
-            progress: (choice, processed, atMs) => sink.progress?.(first + choice, processed, atMs),
+            progress: (choice, processed, atMs) => sink.progress?.(first + choice, processed, atMs) ?? false,
             token: (choice, token, atMs) => sink.token(first + choice, token, atMs),
             ended(end) {
               ends.push(end);

@@ -52,7 +52,7 @@ export interface EngineSink {
     start: { readonly atMs: number; readonly cachedTokens: number; readonly slot?: number },
   ): void;
   /** A part of the prompt is done; `processed` counts the cached tokens too. */
-  progress?(choice: number, processed: number, atMs: number): void;
+  progress?(choice: number, processed: number, atMs: number): boolean;
   token?(choice: number, index: number, atMs: number): void;
   ended(end: SequenceEnd): void;
 }

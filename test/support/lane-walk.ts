@@ -20,6 +20,10 @@ export interface WalkCounts {
   readonly refused: number;
   readonly left: number;
   readonly taken: number;
+  /** of those, batch prompts that an online prompt would have had to wait for */
+  readonly promptsTaken: number;
+  /** batch jobs that had waited for quiet */
+  readonly quieted: number;
 }
 
 interface Asked {
@@ -34,6 +38,9 @@ interface Asked {
   /** its prompt is computed, as far as the walk told */
   computes: boolean;
   taken: boolean;
+  sentMs: number;
+  /** Among all that were sent. */
+  nth: number;
 }
 
 interface Book {
@@ -62,9 +69,9 @@ export function walkLanes(
   const { batch: batchSettings, maxQueuedTokens } = settings.lanes;
   const isStrict = batchSettings.minShare === 0 && batchSettings.agingMs === 0;
   const all = [
-    sampleBackend('a', { slots: 2, models: ['m'] }),
-    sampleBackend('b', { slots: 3, models: ['m', 'n'] }),
-    sampleBackend('c', { slots: 1 }),
+    sampleBackend('a', { engine: 'llama-server', slots: 2, models: ['m'] }),
+    sampleBackend('b', { engine: 'llama-server', slots: 3, models: ['m', 'n'] }),
+    sampleBackend('c', { engine: 'llama-server', slots: 1 }),
     sampleBackend('d', { models: ['o', 'n'] }),
     sampleBackend('e', { slots: 4, models: ['m', 'o'] }),
   ];
@@ -77,11 +84,20 @@ export function walkLanes(
   const lastUrls = new Map<string, string>();
   let step = 0;
   let urls = 0;
+  let nths = 0;
   let ownerTakes = true;
   let takenBefore = 0;
   /** Of each tenant whether the batch job that got a place last was a line of a batch. */
   const lineWasLast = new Map<string, boolean>();
-  const counts = { online: 0, batch: 0, refused: 0, left: 0, taken: 0 };
+  /** Online jobs that are being sent, until they are answered: what is taken back meanwhile is taken for their prompts. */
+  const sending: { readonly asked: Asked; readonly backend: BackendView }[] = [];
+  /** Those that were sent in this step. */
+  const sentNow: { readonly asked: Asked; readonly backend: BackendView }[] = [];
+  /** By server, when an online prompt was sent there last. */
+  const onlineSent = new Map<string, number>();
+  /** Servers that were away since: what they were sent may have been forgotten. */
+  const wereAway = new Set<string>();
+  const counts = { online: 0, batch: 0, refused: 0, left: 0, taken: 0, promptsTaken: 0, quieted: 0 };
 
   function fail(what: string): never {
     throw new Error(`seed ${chance.seed}, step ${step}: ${what}`);
@@ -105,11 +121,18 @@ export function walkLanes(
     fleet: () => snapshot,
     choose,
     batchOn: (backend) => rules.get(backend) ?? { cap: 2, reserveSlots: 0, gate: true },
-    sent(ask, _target, granted) {
+    sent(ask, { backend }, granted) {
       const asked = [...waiting].find((one) => one.ask === ask) ?? fail('a job was sent that nobody waits for');
       asked.granted = granted;
-      const tokens = ask.job.bodyBytes / 4;
-      return { promptTokens: tokens, uncachedTokens: tokens, ended() {} };
+      asked.sentMs = clock.nowMs();
+      asked.nth = nths += 1;
+      if (!asked.isBatch) {
+        sending.push({ asked, backend });
+        onlineSent.set(backend.url, clock.nowMs());
+        wereAway.delete(backend.url);
+      }
+      const tokens = tokensOf(asked);
+      return { promptTokens: tokens, uncachedTokens: tokens, promptMs: promptMsOf(asked), ended() {} };
     },
   });
 
@@ -128,6 +151,31 @@ export function walkLanes(
       } else if (computes) book.onlinePrompts += 1;
     }
     return book;
+  }
+
+  function tokensOf({ ask }: Asked): number {
+    return ask.job.bodyBytes / 4;
+  }
+
+  function promptMsOf(asked: Asked): number {
+    return tokensOf(asked) / 20;
+  }
+
+  /** The engine would compute its prompt before that of an online job sent now, for too long. */
+  function isInTheWay(asked: Asked, backend: BackendView, online: Asked): boolean {
+    if (!asked.computes || tokensOf(asked) < 256) return false;
+    if (backend.engine === 'llama-server') return true;
+    const leastMs = 0.5 * (online.ask.ttftBoundMs ?? settings.lanes.control.ttftMs);
+    return Math.max(promptMsOf(asked), online.sentMs - asked.sentMs) >= leastMs;
+  }
+
+  /** How long online must have sent nothing there by then. */
+  function quietMsOf({ promptsTaken = 0 }: Ask): number {
+    return promptsTaken === 0 ? 0 : Math.min(10_000, 250 * 2 ** (promptsTaken - 1));
+  }
+
+  function isQuietFor({ ask }: Asked, { url }: BackendView): boolean {
+    return clock.nowMs() - (onlineSent.get(url) ?? -Infinity) >= quietMsOf(ask);
   }
 
   function ruleOf(name: string): BatchRule {
@@ -152,6 +200,7 @@ export function walkLanes(
     const share = shareOf(backend);
     const book = bookOf(backend, asked);
     if (book.batchJobs >= Math.max(cap, share)) return 'past the cap';
+    if (share === 0 && !wereAway.has(backend.url) && !isQuietFor(asked, backend)) return 'before it was quiet';
     if (!job.generates) return undefined;
     if (gate && book.batchPrompts > 0) return 'a second batch prompt at once';
     if (gate && share === 0 && book.onlinePrompts > 0) return 'a batch prompt beside an online one';
@@ -173,7 +222,7 @@ export function walkLanes(
     checkTurn(asked, backend);
     if (!isStrict || !asked.ask.job.generates) return;
     for (const other of waiting) {
-      if (other.isBatch || other === asked) continue;
+      if (other.isBatch || other === asked || other.granted !== undefined) continue;
       const wants = choose(other.ask);
       if (isRefusal(wants) || !wants.ranked.some((target) => target.backend.name === backend.name)) continue;
       fail(`batch got a place on ${backend.name} that an online job waits for`);
@@ -202,12 +251,15 @@ export function walkLanes(
     if (asked.hasLeft) fail('answered after it had left');
     asked.isAnswered = true;
     waiting.delete(asked);
+    const sent = asked.granted === undefined || asked.isBatch ? undefined : sending.pop();
+    if (sent !== undefined) sentNow.push(sent);
     if (isRefusal(result)) {
       counts.refused += 1;
       return;
     }
     checkGrant(asked, result);
     counts[asked.isBatch ? 'batch' : 'online'] += 1;
+    if (asked.ask.promptsTaken !== undefined) counts.quieted += 1;
     asked.permit = result;
     asked.computes = asked.ask.job.generates;
     out.push(asked);
@@ -243,6 +295,7 @@ export function walkLanes(
         again: below(10) === 0,
         ...(isBatch && below(3) > 0 ? { reclaim: { loses: () => losesOf(asked), take: () => take(asked) } } : {}),
         ...(isBatch && below(2) === 0 ? { patient: true } : {}),
+        ...(isBatch && below(8) === 0 ? { promptsTaken: 1 + below(7) } : {}),
         ...(below(3) === 0 ? { ttftBoundMs: 1 + below(40) } : {}),
       },
       isBatch,
@@ -254,6 +307,8 @@ export function walkLanes(
       isSettled: false,
       computes: false,
       taken: false,
+      sentMs: 0,
+      nth: 0,
     };
     waiting.add(asked);
     asked.ticket = owner.ask(asked.ask, (result) => answered(asked, result));
@@ -269,20 +324,48 @@ export function walkLanes(
     asked.taken = true;
     counts.taken += 1;
     const { backend } = asked.permit;
+    const isForPrompt = sending.some((one) => one.backend.url === backend.url && isInTheWay(asked, backend, one.asked));
+    if (isForPrompt) {
+      counts.promptsTaken += 1;
+      if (ruleOf(backend.name).reclaim === false) fail('a prompt was taken back where that is forbidden');
+      const now = snapshot.backends.find(({ url }) => url === backend.url) ?? backend;
+      if (bookOf(backend).batchJobs - leavingOf(backend) < shareOf(now)) fail('the minimum share was taken back');
+    }
     // Of several that are told at once the first one’s place may have been enough by then, if somebody left meanwhile.
     if (ownerTakes && counts.taken === takenBefore + 1) {
       if (ruleOf(backend.name).reclaim === false) fail('taken back where that is forbidden');
       const isWanted = [...waiting].some((one) => {
-        const wants = one.isBatch ? undefined : choose(one.ask);
+        const wants = one.isBatch || one.granted !== undefined ? undefined : choose(one.ask);
         return (
           wants !== undefined &&
           !isRefusal(wants) &&
           wants.ranked.some((target) => target.backend.name === backend.name)
         );
       });
-      if (!isWanted) fail('taken back for nobody');
+      if (!isWanted && !isForPrompt) fail('taken back for nobody');
     }
     if (below(3) === 0) settle(asked);
+  }
+
+  /** Batch jobs that were told to leave and are there still. */
+  function leavingOf({ name, url }: BackendView): number {
+    return out.filter(
+      ({ permit, taken, isSettled }) =>
+        taken && !isSettled && permit?.backend.name === name && permit.backend.url === url,
+    ).length;
+  }
+
+  /** An online prompt was sent: nothing that may be taken back is computed before it. */
+  function checkNoneInTheWay(online: Asked, backend: BackendView): void {
+    if (!online.ask.job.generates || shareOf(backend) > 0 || ruleOf(backend.name).reclaim === false) return;
+    for (const asked of out) {
+      const { permit, isBatch, isSettled, taken } = asked;
+      if (!isBatch || isSettled || taken || asked.ask.reclaim === undefined || losesOf(asked) === undefined) continue;
+      if (permit?.backend.name !== backend.name || permit.backend.url !== backend.url) continue;
+      // Without the gate others may begin in the place of one that was taken.
+      if (asked.nth < online.nth && isInTheWay(asked, backend, online))
+        fail(`an online prompt waits for a batch one on ${backend.name}`);
+    }
   }
 
   function changeFleet(): void {
@@ -298,6 +381,7 @@ export function walkLanes(
           backend.slots === undefined ? {} : { slots: Math.max(1, backend.slots - (below(6) === 0 ? 1 : 0)) };
         return { ...backend, ...slots, url, ghostSlots: ghosts.get(backend.name) ?? 0 };
       });
+    for (const url of onlineSent.keys()) if (!backends.some((backend) => backend.url === url)) wereAway.add(url);
     snapshot = { atMs: clock.nowMs(), backends };
     held[of(models)] = below(3) === 0;
     owner.fleetChanged();
@@ -326,12 +410,13 @@ export function walkLanes(
     } else if (kind < 80) {
       if (some?.isSettled !== false) return;
       const isLate = below(6) === 0 && some.computes;
-      some.computes = false;
+      // A batch prompt that is late is computed all the same.
+      some.computes = isLate && some.isBatch;
       if (isLate) some.granted?.overdue();
       else some.permit?.decoding();
     } else if (kind < 86) changeCaps();
     else if (kind < 88) changeFleet();
-    else if (kind < 97) clock.runUntil(clock.nowMs() + below(30));
+    else if (kind < 97) clock.runUntil(clock.nowMs() + (below(100) === 0 ? 12_000 : below(30)));
     else {
       ownerTakes = false;
       owner.reclaim(of(all).name, 1 + below(3));
@@ -409,7 +494,8 @@ export function walkLanes(
         if (!roomFor(asked, backend)) continue;
         if (!asked.isBatch) fail(`an online job waits though ${backend.name} has room`);
         const share = shareOf(backend);
-        if (batchMay(asked, backend) === undefined && (share === 0 || !ruleOf(backend.name).gate))
+        const isFree = (share === 0 || !ruleOf(backend.name).gate) && isQuietFor(asked, backend);
+        if (batchMay(asked, backend) === undefined && isFree)
           fail(`a batch job waits though it may run on ${backend.name}`);
       }
     }
@@ -418,6 +504,7 @@ export function walkLanes(
   for (step = 1; step <= steps; step += 1) {
     takenBefore = counts.taken;
     doOne();
+    for (const { asked, backend } of sentNow.splice(0)) checkNoneInTheWay(asked, backend);
     sweep();
     check();
   }
@@ -429,6 +516,8 @@ export function walkLanes(
     if (round > 10_000) fail('somebody waits for ever');
     for (const asked of [...out]) settle(asked);
     sweep();
+    // Some wait for quiet.
+    if (out.length === 0) clock.runUntil(clock.nowMs() + 1000);
   }
   for (const { name } of all) {
     const { lastUsed: _, ...load } = owner.load(name);

@@ -33,6 +33,8 @@ export interface LaneWorld {
   readonly rules: Map<string, BatchRule>;
   /** All jobs are held back. */
   hold: boolean;
+  /** The first token of the job of that name should have come long ago. */
+  overdue(requestId: string): void;
   ask(over?: Partial<Job>, how?: LaneAsk): LaneAsked;
   online(name?: string, how?: LaneAsk): LaneAsked;
   batch(name?: string, how?: LaneAsk): LaneAsked;
@@ -42,6 +44,8 @@ export interface LaneAsk extends Partial<Omit<Ask, 'job'>> {
   readonly job?: Partial<Job>;
   /** Its place can be had back: so many tokens are lost then. */
   readonly loses?: number | (() => number | undefined);
+  /** What its prompt alone should take; ms. */
+  readonly promptMs?: number;
   /** It stays for a while when it is told to leave; else it leaves at once. */
   readonly lingers?: boolean;
 }
@@ -59,6 +63,8 @@ export function createLaneWorld(backends: BackendView[], over: LaneOver = {}): L
   const { maxQueuedJobs = 1000, queueTimeoutMs = 0, lanes = {} } = over;
   const rules = new Map<string, BatchRule>();
   const started: string[] = [];
+  const promptTimes = new Map<Job, number>();
+  const overdue = new Map<string, () => void>();
 
   function choose({ job, exclude, affinity }: Ask, load: (backend: string) => LoadView): Choice | Refusal {
     over.sees?.(job, load);
@@ -83,13 +89,19 @@ export function createLaneWorld(backends: BackendView[], over: LaneOver = {}): L
       fleet: () => ({ atMs: clock.nowMs(), backends: world.backends }),
       choose,
       batchOn: (backend) => rules.get(backend) ?? { cap: Infinity, reserveSlots: 0, gate: false },
-      sent: ({ job }) => ({ promptTokens: job.bodyBytes / 4, uncachedTokens: job.bodyBytes / 4, ended() {} }),
+      sent({ job }, _target, granted) {
+        const tokens = job.bodyBytes / 4;
+        overdue.set(job.requestId, () => granted?.overdue());
+        const promptMs = promptTimes.get(job) ?? 0;
+        return { promptTokens: tokens, uncachedTokens: tokens, promptMs, ended() {} };
+      },
     },
   );
 
-  function ask(jobOver: Partial<Job> = {}, { job: more, loses, lingers, ...how }: LaneAsk = {}): LaneAsked {
+  function ask(jobOver: Partial<Job> = {}, { job: more, loses, promptMs, lingers, ...how }: LaneAsk = {}): LaneAsked {
     const asked: LaneAsked = { taken: false };
     const job = sampleJob({ ...jobOver, ...more });
+    if (promptMs !== undefined) promptTimes.set(job, promptMs);
     const take = () => {
       if (asked.taken) throw new Error('taken twice');
       asked.taken = true;
@@ -112,6 +124,7 @@ export function createLaneWorld(backends: BackendView[], over: LaneOver = {}): L
     backends,
     rules,
     hold: false,
+    overdue: (requestId) => overdue.get(requestId)?.(),
     ask,
     online: (requestId = 'online', how = {}) => ask({ requestId }, how),
     batch: (requestId = 'batch', how = {}) => ask({ requestId, lane: 'batch' }, how),

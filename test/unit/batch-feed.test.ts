@@ -13,6 +13,7 @@ const ask: LineAsk = {
   path: '/v1/chat/completions',
   body: Buffer.from('{"messages":[]}'),
   reclaimed: 0,
+  promptsTaken: 0,
 };
 
 /** One line on its way, its pipeline played by the test. */
@@ -117,14 +118,19 @@ describe('a line on its way', () => {
 
   it('gives its place up when it is told to, and says so; after so many times it may stay', () => {
     const line = send();
-    line.terms.taken?.();
+    line.terms.taken?.('answer');
     expect(line.client.gone).toBe(true);
     line.over({ outcome: 'client_abort' });
-    expect(line.ends).toEqual([{ kind: 'reclaimed' }]);
-    const again = send({ reclaimed: 1 });
-    expect(again.terms.again).toBe(true);
-    expect(again.terms.taken).toBeDefined();
-    expect(send({ reclaimed: 2 }).terms.taken).toBeUndefined();
+    expect(line.ends).toEqual([{ kind: 'reclaimed', inPrompt: false }]);
+    const early = send();
+    early.terms.taken?.('prompt');
+    early.over({ outcome: 'client_abort' });
+    expect(early.ends).toEqual([{ kind: 'reclaimed', inPrompt: true }]);
+    expect(send({ reclaimed: 1 }).terms).toMatchObject({ again: true, staysOnceBegun: false, promptsTaken: 0 });
+    expect(send({ reclaimed: 2 }).terms.staysOnceBegun).toBe(true);
+    // Where its prompt was taken it had not begun: that is counted apart, and makes it wait for quiet.
+    expect(send({ reclaimed: 5, promptsTaken: 4 }).terms).toMatchObject({ staysOnceBegun: false, promptsTaken: 4 });
+    expect(send({ reclaimed: 6, promptsTaken: 4 }).terms.staysOnceBegun).toBe(true);
   });
 
   it('fails for good when its answer is too long, and takes no more of it', () => {

@@ -10,6 +10,7 @@ export interface QueuedLine extends Pick<PendingLine, 'line' | 'customId' | 'at'
   failures: number;
   crashes: number;
   reclaimed: number;
+  promptsTaken: number;
   /** wall clock, ms since the epoch */
   notBeforeMs: number;
 }
@@ -61,7 +62,15 @@ export function createLineQueue({ page, most }: { readonly page: number; readonl
       at = 0;
       for (const line of lines) {
         const { attempts, notBeforeMs } = line;
-        const queued = { ...line, attempts, failures: attempts, crashes: 0, reclaimed: 0, notBeforeMs };
+        const queued = {
+          ...line,
+          attempts,
+          failures: attempts,
+          crashes: 0,
+          reclaimed: 0,
+          promptsTaken: 0,
+          notBeforeMs,
+        };
         if (notBeforeMs > 0) retries.push(queued);
         else fresh.push(queued);
       }

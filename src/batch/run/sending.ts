@@ -163,6 +163,7 @@ export function createSending(
       path: batch.endpoint,
       body,
       reclaimed: line.reclaimed,
+      promptsTaken: line.promptsTaken,
     };
     const sent = sender.send(ask, (end) => land(flight, end));
     flight.sent = sent;
@@ -175,7 +176,7 @@ export function createSending(
     const { line } = flight;
     bytesInFlight -= line.bytes;
     if (state !== 'dropped') {
-      if (end.kind === 'reclaimed') giveWay(line);
+      if (end.kind === 'reclaimed') giveWay(line, end.inPrompt);
       else if (end.kind === 'aborted' || !judged) later(line, shortDelayMs);
       else judge(line, end);
     }
@@ -185,8 +186,9 @@ export function createSending(
     deps.ready();
   }
 
-  function giveWay(line: QueuedLine): void {
+  function giveWay(line: QueuedLine, inPrompt: boolean): void {
     line.reclaimed += 1;
+    if (inPrompt) line.promptsTaken += 1;
     deps.counts.reclaimed += 1;
     deps.retried('reclaimed');
     queue.first(line);

@@ -90,10 +90,12 @@ export function runStream(deps: StreamRunDeps): void {
     },
     progress(choice, processedTokens, atMs) {
       const run = runs.get(choice);
-      if (run === undefined) return;
+      if (run === undefined) return false;
       run.processedTokens = processedTokens;
       run.processedMs = atMs;
-      if (ask.stream && ask.returnProgress) write(format.progress(run));
+      if (!ask.stream || !ask.returnProgress) return false;
+      write(format.progress(run));
+      return true;
     },
     token(choice, index, atMs) {
       const run = runs.get(choice);

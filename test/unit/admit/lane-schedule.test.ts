@@ -19,7 +19,8 @@ function settings(batch: Partial<LaneSettings['batch']>) {
 describe('lanes over random schedules', () => {
   it('strictly ordered: no permit leaked, no online job behind a batch one, bounds and caps kept, turns taken, all answered once', () => {
     const counts = walkLanes(settings({}), createChance(), million);
-    expect(Math.min(counts.online, counts.batch, counts.refused, counts.left, counts.taken)).toBeGreaterThan(1000);
+    const { online, batch, refused, left, taken, promptsTaken, quieted } = counts;
+    expect(Math.min(online, batch, refused, left, taken, promptsTaken, quieted)).toBeGreaterThan(1000);
   }, 120_000);
 
   it('with a minimum share: the same but for the order', () => {

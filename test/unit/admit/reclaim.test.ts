@@ -31,15 +31,41 @@ describe('a place that an online job needs', () => {
     expect(owner.reclaimed('a')).toEqual({ jobs: 2, lostTokens: 4000 });
   });
 
-  it('brings no prompt back from an engine that shares its steps out, nor where taking back is off', () => {
+  it('R10 is had from a prompt that takes far longer than was thought, and no second one begins beside it', () => {
+    const world = createLaneWorld([sampleBackend('a', { engine: 'llama-server', slots: 2 })]);
+    world.rules.set('a', { ...open, gate: true });
+    const slow = world.batch('slow', { job: { bodyBytes: 8000 }, loses: 2000 });
+    const second = world.batch('second', { job: { bodyBytes: 8000 }, loses: 2000 });
+    world.overdue('slow');
+    expect([isRunning(slow), isRunning(second)]).toEqual([true, false]);
+    permitOf(world.online());
+    expect(slow.taken).toBe(true);
+  });
+
+  it('is had from a long prompt on an engine that fills its steps by turns, where waiting for it would take too long', () => {
     const job = { bodyBytes: 8000 };
-    const vllm = createLaneWorld([sampleBackend('a', { engine: 'vllm' })]);
+    const world = () => createLaneWorld([sampleBackend('a', { engine: 'vllm' })]);
+    const [quick, long, slow, patient] = [world(), world(), world(), world()];
+    const asked = [
+      quick.batch('b', { job, loses: 2000, promptMs: 900 }),
+      long.batch('b', { job, loses: 2000, promptMs: 1000 }),
+      slow.batch('b', { job, loses: 2000, promptMs: 100 }),
+      patient.batch('b', { job, loses: 2000, promptMs: 1000 }),
+    ];
+    slow.clock.advance(1000);
+    for (const one of [quick, long, slow]) permitOf(one.online());
+    permitOf(patient.online('online', { ttftBoundMs: 8000 }));
+    expect(asked.map(({ taken }) => taken)).toEqual([false, true, true, false]);
+  });
+
+  it('brings no prompt back where taking back is off', () => {
+    const job = { bodyBytes: 8000 };
     const off = createLaneWorld([sampleBackend('a', { engine: 'llama-server', slots: 8 })], {
       lanes: { reclaim: { enabled: false, maxTimes: 2, afterTtftShare: 0.25 } },
     });
-    const asked = [vllm, off].map((world) => world.batch('b', { job, loses: 2000 }));
-    for (const world of [vllm, off]) permitOf(world.online());
-    expect(asked.map(({ taken }) => taken)).toEqual([false, false]);
+    const asked = off.batch('b', { job, loses: 2000 });
+    permitOf(off.online());
+    expect(asked.taken).toBe(false);
   });
 
   it('is the youngest one’s among equals', () => {
@@ -139,6 +165,94 @@ describe('a place that an online job needs', () => {
     user.settle();
     permitOf(back);
     expect(started).toEqual(['b1', 'online', 'b1 again']);
+  });
+});
+
+describe('a prompt that was taken back', () => {
+  const long = { bodyBytes: 8000 };
+  const oneServer = () => createLaneWorld([sampleBackend('a', { engine: 'llama-server', slots: 4 })]);
+
+  it('waits for quiet, twice as long after each further time, up to ten seconds', () => {
+    const waits = [0, 1, 2, 3, 6, 7, 30].map((promptsTaken) => {
+      const { clock, online, batch } = oneServer();
+      permitOf(online()).decoding();
+      const again = batch('b', { job: long, again: true, promptsTaken });
+      let waitedMs = 0;
+      for (; !isRunning(again) && waitedMs < 20_000; waitedMs += 10) clock.advance(10);
+      return waitedMs;
+    });
+    expect(waits).toEqual([0, 250, 500, 1000, 8000, 10_000, 10_000]);
+  });
+
+  it('waits anew when another online prompt is sent there, and not for one that is sent elsewhere', () => {
+    const world = createLaneWorld(['a', 'b'].map((name) => sampleBackend(name, { slots: 4 })));
+    const { clock, online, batch } = world;
+    const user = (affinity: string) => permitOf(online('online', { affinity })).decoding();
+    user('a');
+    const again = batch('b', { job: long, again: true, promptsTaken: 1, affinity: 'a' });
+    clock.advance(200);
+    user('a');
+    clock.advance(100);
+    user('b');
+    clock.advance(149);
+    expect(isRunning(again)).toBe(false);
+    clock.advance(1);
+    permitOf(again);
+    expect(clock.pending()).toBe(0);
+  });
+
+  it('goes where it is quiet, and keeps no other batch job waiting meanwhile', () => {
+    const { online, batch, started } = oneServer();
+    permitOf(online()).decoding();
+    const crowd = Array.from({ length: 40 }, (_, n) => batch(`b${n}`, { job: long, again: true, promptsTaken: 9 }));
+    const lucky = batch('once', { again: true });
+    permitOf(lucky);
+    expect(crowd.some(isRunning)).toBe(false);
+    permitOf(batch('other'));
+    expect(started).toEqual(['online', 'once', 'other']);
+    const two = createLaneWorld(['a', 'b'].map((name) => sampleBackend(name, { slots: 4 })));
+    permitOf(two.online('online', { affinity: 'a' })).decoding();
+    expect(permitOf(two.batch('b', { again: true, promptsTaken: 9 })).backend.name).toBe('b');
+  });
+
+  it('does not wait for quiet within the minimum share', () => {
+    const world = createLaneWorld([sampleBackend('a', { slots: 2 })], { lanes: { batch: { minShare: 0.5 } } });
+    permitOf(world.online()).decoding();
+    permitOf(world.batch('b', { again: true, promptsTaken: 9 }));
+  });
+
+  it('gets through in the end however often it is taken, and costs one beginning in ten seconds by then', () => {
+    const { clock, online, batch, owner } = oneServer();
+    const prefillMs = 3000;
+    let line = { asked: batch('line', { job: long, loses: 2000 }), times: 0, beganMs: 0 };
+    let doneMs: number | undefined;
+    const passTime = (ms: number) => {
+      for (let left = ms; left > 0; left -= 10) {
+        clock.advance(10);
+        if (!isRunning(line.asked)) line.beganMs = clock.nowMs();
+        else if (!line.asked.taken && clock.nowMs() - line.beganMs >= prefillMs) doneMs ??= clock.nowMs();
+        if (!line.asked.taken) continue;
+        const times = line.times + 1;
+        const how = { job: long, loses: 2000, again: true, promptsTaken: times };
+        line = { asked: batch('line', how), times, beganMs: clock.nowMs() };
+      }
+    };
+    // A user every two seconds, for five minutes, then one every fifteen.
+    for (let n = 0; n < 150; n += 1) {
+      const user = permitOf(online());
+      user.decoding();
+      passTime(500);
+      user.settle();
+      passTime(1500);
+    }
+    expect(doneMs).toBeUndefined();
+    // 250 ms, 500, 1000, 2000: after the fifth time it would have to be quiet for four seconds, and never is.
+    expect(owner.reclaimed('a')).toEqual({ jobs: 5, lostTokens: 10_000 });
+    const user = permitOf(online());
+    user.settle();
+    passTime(15_000);
+    expect(doneMs).toBeDefined();
+    expect(owner.reclaimed('a').jobs).toBe(5);
   });
 });
 

@@ -96,6 +96,22 @@ describe("llama-server's ways", () => {
     expect(slow.engine.view().counters.generatedTokens).toBeLessThan(4);
   });
 
+  it('R10 finds one by the same poll while its prompt is computed step by step, and stops at the next border', async () => {
+    const stepTime = { ...quickTime, perPrefillTokenMs: 1 };
+    const server = await serve({
+      ...quickLlama,
+      abortPollMs: 100,
+      engine: { ...quickLlama.engine, stepTokens: 32, stepTime },
+    });
+    const client = await openRawClient(server.port);
+    const messages = [{ role: 'user', content: 'word '.repeat(900) }];
+    client.send(postRequest('/v1/chat/completions', { ...chat, messages }));
+    await untilTrue(() => server.engine.view().running === 1);
+    client.close();
+    await untilTrue(() => server.engine.view().running === 0);
+    expect(server.engine.view().counters).toMatchObject({ generatedTokens: 0, ended: { aborted: 1 } });
+  });
+
   it('R13 puts the poll off with each look at /slots', async () => {
     const clock = createVirtualClock();
     const server = await serve(

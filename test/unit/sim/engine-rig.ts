@@ -103,7 +103,7 @@ function submitTo(
         run.cachedTokens = start.cachedTokens;
         run.slot = start.slot;
       },
-      progress: (_choice, processed) => progress.push(processed),
+      progress: (_choice, processed) => progress.push(processed) > 0,
       token: (_choice, _index, atMs) => tokensMs.push(atMs),
       ended: (end) => ends.push(end),
     },

@@ -148,14 +148,17 @@ describe('a line that is taken back', () => {
     await world.add(ids(10));
     const runner = world.start({ maxLinesInFlight: 2 });
     await world.rest();
-    world.open()[1]?.end({ kind: 'reclaimed' });
+    world.open()[1]?.end({ kind: 'reclaimed', inPrompt: true });
     await world.rest();
-    expect(world.sent.map(({ id, reclaimed }) => [id, reclaimed])).toEqual([
-      ['l0', 0],
-      ['l1', 0],
-      ['l1', 1],
+    world.open()[1]?.end({ kind: 'reclaimed', inPrompt: false });
+    await world.rest();
+    expect(world.sent.map(({ id, reclaimed, promptsTaken }) => [id, reclaimed, promptsTaken])).toEqual([
+      ['l0', 0, 0],
+      ['l1', 0, 0],
+      ['l1', 1, 1],
+      ['l1', 2, 1],
     ]);
-    expect(runner.figures()).toMatchObject({ counts: { reclaimed: 1, retries: 0 }, inFlight: 2 });
+    expect(runner.figures()).toMatchObject({ counts: { reclaimed: 2, retries: 0 }, inFlight: 2 });
   });
 });
 
