@@ -48,7 +48,10 @@ export interface LanesDeps {
 }
 
 /** Of the owner of places. */
-export type LaneOwner = Pick<Owner, 'running' | 'wanted' | 'reclaim' | 'reclaimed' | 'depths' | 'capsChanged'>;
+export type LaneOwner = Pick<
+  Owner,
+  'running' | 'wanted' | 'reclaim' | 'reclaimPrompts' | 'reclaimed' | 'depths' | 'capsChanged'
+>;
 
 interface Lane {
   readonly url: string;
@@ -181,7 +184,7 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
     if (lane.engine !== undefined) signals.engine = lane.engine;
     if (slots !== undefined) signals.places = Math.max(1, slots);
     lane.cap.tick(nowMs, signals);
-    const now = isHeldUp(lane, backend) && running.batch > 0 && mayReclaim(name) ? owner.reclaim(name, 1).jobs : 0;
+    const now = lane.isLate && running.batch > 0 && mayReclaim(name) ? relieve(lane, backend, owner) : 0;
     const { jobs } = owner.reclaimed(name);
     // What still runs is what batch may have, whoever wanted a place: one that was told just now is still among them.
     if (jobs > lane.reclaimedJobs) lane.cap.reclaimed(Math.max(0, running.batch - now), nowMs);
@@ -192,13 +195,19 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
     setRule(lane, name);
   }
 
+  /** @returns how many batch jobs there were told to leave, for an online request that is late */
+  function relieve(lane: Lane, backend: BackendView, owner: LaneOwner): number {
+    const { jobs } = owner.reclaimPrompts(backend.name);
+    return jobs === 0 && isHeldUp(lane, backend) ? owner.reclaim(backend.name, 1).jobs : jobs;
+  }
+
   /**
    * An online request that was sent there can't start for what batch jobs hold. Its place it has: who waits for one waits in
    * the owner's queue, and the owner takes places back by itself. An engine that runs fewer than it could has requests
    * waiting for the prompts before them: no place that is taken back helps those.
    */
-  function isHeldUp({ isLate, engine }: Lane, { slots, maxSequences }: BackendView): boolean {
-    if (!isLate || engine === undefined) return false;
+  function isHeldUp({ engine }: Lane, { slots, maxSequences }: BackendView): boolean {
+    if (engine === undefined) return false;
     const isFull = (engine.running ?? Infinity) >= (slots ?? maxSequences ?? 0);
     return (engine.kvUsage ?? 0) >= blockedKv || ((engine.waiting ?? 0) > 0 && isFull);
   }

@@ -68,7 +68,7 @@ export function createGranting(deps: GrantingDeps): (waiter: Waiter, target: Ran
         : undefined;
     if (job.lane !== 'batch' && job.generates) {
       held.onlineSentMs = grantedMs;
-      reclaims.forPrompt(target.backend, held, { ask, nowMs: grantedMs });
+      reclaims.forPrompt(target.backend, held, { ttftBoundMs: ask.ttftBoundMs, nowMs: grantedMs });
     }
     const permit: Permit = {
       backend: target.backend,

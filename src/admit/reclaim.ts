@@ -10,7 +10,7 @@ import { shareOf } from './batch-room.ts';
 import type { LaneQueue, Line } from './lane-queue.ts';
 import type { LaneSettings } from './lane-settings.ts';
 import { type Held, type Loads, type Share, slotsOf } from './load.ts';
-import type { Ask, Reclaimable, Reclaimed } from './owner.ts';
+import type { Reclaimable, Reclaimed } from './owner.ts';
 import type { Waiter } from './waiter.ts';
 
 /** One batch job whose place can be had back. */
@@ -33,7 +33,13 @@ export interface Reclaims {
   /** For those who wait for a place that batch holds. */
   forOnline(online: LaneQueue): void;
   /** An online prompt goes to that backend: those of batch that its engine would compute before it are to leave. */
-  forPrompt(backend: BackendView, held: Held, sent: { readonly ask: Ask; readonly nowMs: number }): void;
+  forPrompt(
+    backend: BackendView,
+    held: Held,
+    sent: { readonly ttftBoundMs?: number | undefined; readonly nowMs: number },
+  ): void;
+  /** An online prompt that was sent there is late: the same, for what was thought to be over by now. */
+  forLatePrompt(backend: string, nowMs: number): Reclaimed;
   /** Of one backend: so many are to leave, those that leave already among them. */
   take(backend: string, jobs: number): Reclaimed;
 }
@@ -149,6 +155,27 @@ export function createReclaims({ lanes, fleet, loads, ruleOf }: ReclaimDeps): Re
     return false;
   }
 
+  /** Those of batch whose prompts keep an online one waiting for too long. */
+  function takePrompts(backend: BackendView, held: Held, ttftBoundMs: number | undefined, nowMs: number): Reclaimed {
+    const { reclaim, control } = lanes();
+    if (held.batchPrompts === 0 || held.takeable.size === 0 || !reclaim.enabled) return nothing;
+    if (ruleOf(backend.name).reclaim === false) return nothing;
+    // Others join steps, where a chunk of the prompt that came first leaves room; they compute some thousand tokens at once.
+    const leastMs = backend.engine === 'llama-server' ? 0 : mostPromptShare * (ttftBoundMs ?? control.ttftMs);
+    const told = candidatesOf(held, shareOf(backend, lanes())).filter(
+      ({ running: { share, sentMs, promptMs } }) =>
+        share.uncomputedTokens >= leastPromptTokens && Math.max(promptMs, nowMs - sentMs) >= leastMs,
+    );
+    return tell(held, told);
+  }
+
+  function tell(held: Held, told: readonly Candidate[]): Reclaimed {
+    for (const candidate of told) mark(held, candidate);
+    // Only now: whoever is told may settle at once.
+    for (const { running } of told) running.reclaim.take();
+    return { jobs: told.length, lostTokens: told.reduce((sum, { lostTokens }) => sum + lostTokens, 0) };
+  }
+
   return {
     started(held, reclaim, { slots, order, share, sentMs, promptMs }) {
       const place = { index: -1 };
@@ -182,18 +209,11 @@ export function createReclaims({ lanes, fleet, loads, ruleOf }: ReclaimDeps): Re
       // Only now: whoever is told may settle at once.
       for (const running of told) running.reclaim.take();
     },
-    forPrompt(backend, held, { ask, nowMs }) {
-      const { reclaim, control } = lanes();
-      if (held.batchPrompts === 0 || held.takeable.size === 0 || !reclaim.enabled) return;
-      if (ruleOf(backend.name).reclaim === false) return;
-      // Others join steps, where a chunk of the prompt that came first leaves room; they compute some thousand tokens at once.
-      const leastMs = backend.engine === 'llama-server' ? 0 : mostPromptShare * (ask.ttftBoundMs ?? control.ttftMs);
-      const told = candidatesOf(held, shareOf(backend, lanes())).filter(
-        ({ running: { share, sentMs, promptMs } }) =>
-          share.uncomputedTokens >= leastPromptTokens && Math.max(promptMs, nowMs - sentMs) >= leastMs,
-      );
-      for (const candidate of told) mark(held, candidate);
-      for (const { running } of told) running.reclaim.take();
+    forPrompt: (backend, held, { ttftBoundMs, nowMs }) => void takePrompts(backend, held, ttftBoundMs, nowMs),
+    forLatePrompt(name, nowMs) {
+      const held = loads.held(name);
+      const backend = fleet().backends.find((one) => one.name === name);
+      return held === undefined || backend === undefined ? nothing : takePrompts(backend, held, undefined, nowMs);
     },
     take(name, jobs) {
       const held = loads.held(name);
@@ -201,10 +221,7 @@ export function createReclaims({ lanes, fleet, loads, ruleOf }: ReclaimDeps): Re
       if (held === undefined || backend === undefined || !lanes().reclaim.enabled) return nothing;
       const wanted = jobs - held.leavingJobs;
       if (!(wanted > 0) || held.takeable.size === 0) return nothing;
-      const told = candidatesOf(held, shareOf(backend, lanes())).slice(-wanted).toReversed();
-      for (const candidate of told) mark(held, candidate);
-      for (const { running } of told) running.reclaim.take();
-      return { jobs: told.length, lostTokens: told.reduce((sum, { lostTokens }) => sum + lostTokens, 0) };
+      return tell(held, candidatesOf(held, shareOf(backend, lanes())).slice(-wanted).toReversed());
     },
   };
 }

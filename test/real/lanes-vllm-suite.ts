@@ -7,22 +7,30 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { untilIdle, type Bench } from './bench.ts';
 import { submit, withBatchWarmlane } from './batch-work.ts';
-import { freshPrompt, newRequestId, streamedChat, withId } from './dialects.ts';
+import { freshPrompt, longPrompt, newRequestId, streamedChat, withId } from './dialects.ts';
 import {
   besideBatch,
   decodingLines,
+  prefillingLines,
   rest,
   runTrials,
   tell,
   trialCount,
   untilDecoding,
+  untilPrefilling,
   type Trials,
 } from './lanes-suite.ts';
-import { ask } from './raw-client.ts';
+import { ask, send } from './raw-client.ts';
 import { only } from './reading.ts';
 import type { Warmlane } from './warmlane.ts';
 
 const sequences = 4;
+/** `--max-num-batched-tokens` of `vllm.ts`. */
+const stepTokens = 128;
+/** Of a line's prompt: five steps, and as many more as a prompt of ten seconds has, within the model's context. */
+const fewestTokens = 5 * stepTokens;
+const mostTokens = 1800;
+const longMs = 10_000;
 const lineTokens = 120;
 /** A line of an engine that is busy takes its time. */
 const limitMs = 120_000 + trialCount * 60_000;
@@ -58,6 +66,35 @@ export function vllmLanesSuite(policy: 'fcfs' | 'priority', bench: () => Bench):
     limitMs,
   );
 
+  it(
+    `${policy}: an online request does not wait for a line's prompt`,
+    async () => {
+      await untilIdle(bench().engine);
+      const fewMs = await prefillTime(bench().engine.url, fewestTokens);
+      const promptTokens = Math.round(Math.min(mostTokens, Math.max(1, longMs / fewMs) * fewestTokens));
+      const prefillMs = await prefillTime(bench().engine.url, promptTokens);
+      const stepMs = (prefillMs * stepTokens) / promptTokens;
+      console.info(
+        `vLLM ${policy}: a prompt of ${promptTokens} tokens takes ${Math.round(prefillMs)} ms, a step ${Math.round(stepMs)}`,
+      );
+      const beside = (warmlane: Warmlane) =>
+        besideBatch(warmlane, prefillingLines(10 + 3 * trialCount, promptTokens), () =>
+          runTrials(warmlane, untilPrefilling(warmlane, prefillMs)),
+        );
+      const idle = await run({}, (warmlane) => runTrials(warmlane, rest));
+      tell(`vLLM ${policy}, idle`, idle);
+      const plain = await run({ reclaim: { enabled: false } }, beside);
+      tell(`vLLM ${policy}, a line prefills, nothing taken back`, plain, idle);
+      const controlled = await run({}, beside);
+      tell(`vLLM ${policy}, a line prefills, as warmlane comes`, controlled, idle);
+      // Of a prompt that is thought to be quick: until half of the TTFT bound and a look at the lanes have passed. Then the step that
+      // runs, the one that was made ready behind it, and its own; and what an idle server's worst was.
+      expect(controlled.worstMs).toBeLessThan(idle.worstMs + 1000 + 250 + 3 * stepMs);
+      if (prefillMs > 4000) expect(controlled.medianMs).toBeLessThan(plain.medianMs);
+    },
+    limitMs,
+  );
+
   it(`${policy}: the engine is told who goes first, by header`, async () => {
     await untilIdle(bench().engine);
     await withBatchWarmlane(bench().tap.url, {}, async (warmlane) => {
@@ -77,4 +114,14 @@ export function vllmLanesSuite(policy: 'fcfs' | 'priority', bench: () => Bench):
       await pause(100);
     });
   }, 120_000);
+}
+
+/** To the first token of a prompt of so many tokens, alone. */
+async function prefillTime(engineUrl: string, tokens: number): Promise<number> {
+  const beganMs = performance.now();
+  const call = send(engineUrl, streamedChat(longPrompt(tokens), 1));
+  await call.untilEvents(2);
+  const tookMs = performance.now() - beganMs;
+  await call.done;
+  return tookMs;
 }

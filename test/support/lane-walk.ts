@@ -419,7 +419,8 @@ export function walkLanes(
     else if (kind < 97) clock.runUntil(clock.nowMs() + (below(100) === 0 ? 12_000 : below(30)));
     else {
       ownerTakes = false;
-      owner.reclaim(of(all).name, 1 + below(3));
+      if (below(2) === 0) owner.reclaim(of(all).name, 1 + below(3));
+      else owner.reclaimPrompts(of(all).name);
       ownerTakes = true;
     }
   }

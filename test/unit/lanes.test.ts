@@ -31,6 +31,8 @@ interface Surroundings {
   looks: number;
   /** how many jobs the owner was asked to take back, each time */
   asked: number[];
+  /** backends on which it was asked to take prompts back */
+  askedPrompts: string[];
 }
 
 let around: Surroundings;
@@ -49,6 +51,10 @@ function open(makeCap?: () => BatchCap): Lanes {
       const before = around.reclaimed.get(backend) ?? { jobs: 0, lostTokens: 0 };
       around.reclaimed.set(backend, { jobs: before.jobs + jobs, lostTokens: before.lostTokens + 100 });
       return { jobs, lostTokens: 100 };
+    },
+    reclaimPrompts(backend) {
+      around.askedPrompts.push(backend);
+      return { jobs: 0, lostTokens: 0 };
     },
     reclaimed: (backend) => around.reclaimed.get(backend) ?? { jobs: 0, lostTokens: 0 },
     capsChanged: () => (around.told += 1),
@@ -82,6 +88,7 @@ beforeEach(() => {
     told: 0,
     looks: 0,
     asked: [],
+    askedPrompts: [],
   };
   lanes = open();
 });
@@ -284,6 +291,16 @@ describe('lanes', () => {
       around.readings.set('a', reading({ gauges: { kvUsage: 0.5, waiting: 0 } }));
       ticks(6);
       expect(around.asked).toEqual([]);
+    });
+
+    it('have long batch prompts taken back there, whatever the engine says of itself', () => {
+      ticks(1);
+      expect(around.askedPrompts).toEqual([]);
+      ticks(2);
+      expect(around.askedPrompts).toEqual(['a', 'a']);
+      around.abortsWork = undefined;
+      ticks(2);
+      expect(around.askedPrompts).toEqual(['a', 'a']);
     });
 
     it('leave batch alone where requests wait in an engine that could run more: a prompt is before them', () => {

@@ -40,6 +40,7 @@ interface Line {
   readonly work: Work;
   readonly sinceMs: number;
   readonly times: number;
+  readonly promptsTaken: number;
   /** of its prompt, at the backends where it was before */
   readonly computedTokens: number;
 }
@@ -133,17 +134,21 @@ export function playLanes(setting: LaneSetting, candidate: Candidate, deps: Stag
   }
 
   function askLine(line: Line): void {
-    const { work, times } = line;
+    const { work, times, promptsTaken } = line;
     const askedMs = clock.nowMs();
     let running: { readonly call: Call; readonly handle: EngineHandle } | undefined;
     const reclaim = {
-      loses: () => (running === undefined ? undefined : work.prompt.tokenCount + running.call.tokens),
+      loses() {
+        if (running === undefined || (staysOnceBegun && running.call.tokens > 0)) return undefined;
+        return work.prompt.tokenCount + running.call.tokens;
+      },
       take: () => running?.handle.abort(),
     };
     linesQueued += 1;
-    const mayBeTaken = times < laneSettings.reclaim.maxTimes;
-    const ask = { job: work.job, exclude: [], again: times > 0, patient: true };
-    owner.ask(mayBeTaken ? { ...ask, reclaim } : ask, (result) => {
+    const { maxTimes } = laneSettings.reclaim;
+    const staysOnceBegun = times - promptsTaken >= maxTimes;
+    const ask = { job: work.job, exclude: [], again: times > 0, patient: true, promptsTaken };
+    owner.ask(maxTimes > 0 ? { ...ask, reclaim } : ask, (result) => {
       linesQueued -= 1;
       if (isRefusal(result)) throw new Error(`a line was refused: ${result.message}`);
       figures.lineBegan(clock.nowMs() - askedMs);
@@ -156,7 +161,8 @@ export function playLanes(setting: LaneSetting, candidate: Candidate, deps: Stag
         if (end.reason === 'aborted') {
           figures.takenBack(end);
           const computedTokens = Math.max(line.computedTokens, end.cachedTokens + end.computedTokens);
-          clock.timer(0, () => askLine({ ...line, times: times + 1, computedTokens }));
+          const next = promptsTaken + (end.firstTokenMs === undefined ? 1 : 0);
+          clock.timer(0, () => askLine({ ...line, times: times + 1, promptsTaken: next, computedTokens }));
         } else figures.lineEnded();
         feed();
       });
@@ -172,7 +178,7 @@ export function playLanes(setting: LaneSetting, candidate: Candidate, deps: Stag
     clock.timer(0, () => {
       feeding = false;
       while (linesQueued < linesWaiting)
-        askLine({ work: deps.nextLine(), sinceMs: clock.nowMs(), times: 0, computedTokens: 0 });
+        askLine({ work: deps.nextLine(), sinceMs: clock.nowMs(), times: 0, promptsTaken: 0, computedTokens: 0 });
     });
   }
 

@@ -58,6 +58,17 @@ describe('a place that an online job needs', () => {
     expect(asked.map(({ taken }) => taken)).toEqual([false, true, true, false]);
   });
 
+  it('is had from a prompt that was thought to be quick, once an online one is late beside it', () => {
+    const { batch, online, owner, clock } = createLaneWorld([sampleBackend('a', { engine: 'vllm' })]);
+    const long = batch('b', { job: { bodyBytes: 8000 }, loses: 2000, promptMs: 100 });
+    permitOf(online());
+    clock.advance(999);
+    expect(owner.reclaimPrompts('a')).toEqual({ jobs: 0, lostTokens: 0 });
+    clock.advance(1);
+    expect(owner.reclaimPrompts('a')).toEqual({ jobs: 1, lostTokens: 2000 });
+    expect([long.taken, owner.reclaimPrompts('a').jobs, owner.reclaimPrompts('gone').jobs]).toEqual([true, 0, 0]);
+  });
+
   it('brings no prompt back where taking back is off', () => {
     const job = { bodyBytes: 8000 };
     const off = createLaneWorld([sampleBackend('a', { engine: 'llama-server', slots: 8 })], {
