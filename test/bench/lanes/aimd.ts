@@ -1,38 +1,45 @@
 /**
- * The plain rule on one signal, to compare with: above .7 of its bound the cap is halved at each look, below it grows by up to one
- * job, the less the nearer it is; it doesn't grow while batch uses less than half of it. Nobody online for ten seconds: all.
+ * Additive increase, multiplicative decrease on one signal, to compare with. Its constants are those of the shipped rule, so that nothing
+ * but the signal is compared: above .85 of its bound the cap is halved, not twice within a second; below it grows by up to one job a
+ * look, the less the nearer it is, and not while batch uses less than half of it.
  */
-import type { BatchCap, CapState, OnlineFeel } from '../../../src/admit/batch-cap.ts';
+import type { BatchCap, CapSignals } from '../../../src/admit/batch-cap.ts';
+import { laneDefaults } from '../../../src/admit/lane-settings.ts';
+import { mostJobs, workConserving } from './work-conserving.ts';
 
-const threshold = 0.7;
-const most = 64;
-const idleMs = 10_000;
+const { threshold, increase, decrease } = laneDefaults.control;
+const cutPauseMs = 1000;
+const firstJobs = 4;
 
-export function createAimd(pick: (feel: OnlineFeel) => number | undefined): (beganMs: number) => BatchCap {
-  return (beganMs) => {
-    let cap = 4;
-    let onlineMs = -Infinity;
-    let state: CapState = { cap: most, reserveSlots: 0, cause: 'no_online', sinceMs: beganMs, pressures: {} };
-    const show = (nowMs: number) => {
-      const isIdle = nowMs - onlineMs >= idleMs;
-      state = { ...state, cap: isIdle ? most : Math.floor(cap), cause: isIdle ? 'no_online' : 'growing' };
-      return state;
-    };
-    return {
-      tick(nowMs, { feel, running, onlineWaiting }) {
-        if (running.online > 0 || onlineWaiting > 0) onlineMs = nowMs;
-        const pressure = pick(feel) ?? 0;
-        if (pressure > threshold) cap *= 0.5;
-        else if (cap < 1 || running.batch >= cap / 2) cap = Math.min(most, cap + 1 - pressure / threshold);
-        return show(nowMs);
-      },
-      onlineArrived(nowMs) {
-        onlineMs = nowMs;
-        show(nowMs);
-      },
-      reclaimed() {},
-      busy() {},
-      state: () => state,
-    };
+/** @param pick one signal over its bound; undefined: nothing is known, which is no pressure */
+export function createAimd(beganMs: number, pick: (signals: CapSignals) => number | undefined): BatchCap {
+  let cap = firstJobs;
+  let cutMs = -Infinity;
+  return workConserving(beganMs, firstJobs, (nowMs, signals) => {
+    const pressure = pick(signals) ?? 0;
+    if (pressure > threshold) {
+      if (nowMs - cutMs < cutPauseMs) return cap;
+      cutMs = nowMs;
+      cap *= decrease;
+    } else if (cap < 1 || signals.running.batch >= cap / 2)
+      cap = Math.min(mostJobs, cap + increase * (1 - pressure / threshold));
+    return cap;
+  });
+}
+
+/** As the shipped rule has it of what is wrong as soon as it is there. */
+const pressed = 1.5;
+
+/** Whether online requests wait, here or in the engine; its reading is acted on once, and held otherwise. */
+export function createQueueSignal(): (signals: CapSignals) => number {
+  let actedMs = -Infinity;
+  return ({ engine, onlineWaiting }) => {
+    if (onlineWaiting > 0) return pressed;
+    if (engine === undefined) return 0;
+    const isNews = engine.atMs > actedMs;
+    actedMs = engine.atMs;
+    // Just at its threshold it neither grows nor is cut.
+    if ((engine.waiting ?? 0) === 0) return 0;
+    return isNews ? pressed : threshold;
   };
 }

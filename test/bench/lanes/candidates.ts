@@ -2,20 +2,28 @@
  * What is compared: the shipped lanes, the same with parts left out, fixed numbers, and other rules for the cap. Each is the owner and
  * the lanes themselves under other settings, or with another rule in the place of the shipped one.
  */
-import type { BatchCap } from '../../../src/admit/batch-cap.ts';
+import type { BatchCap, CapSignals } from '../../../src/admit/batch-cap.ts';
 import { laneDefaults, type LaneSettings } from '../../../src/admit/lane-settings.ts';
-import { createAimd } from './aimd.ts';
+import { createAimd, createQueueSignal } from './aimd.ts';
+import type { Gaps } from './gaps.ts';
 import { createGradient } from './gradient.ts';
 import { slo } from './settings.ts';
 
 export interface Candidate {
   readonly name: string;
   /** How it stands to the shipped one; `bar`: what the shipped one must not be worse than in both columns. */
-  readonly kind: 'online only' | 'unbounded' | 'bar' | 'other' | 'shipped' | 'without';
+  readonly kind: 'online only' | 'unbounded' | 'bar' | 'shipped' | 'without';
   readonly lanes: LaneSettings;
   /** of the engines */
   readonly scheduling: 'fcfs' | 'priority';
-  readonly makeCap?: (beganMs: number) => BatchCap;
+  readonly makeCap?: (about: CapAbout) => BatchCap;
+}
+
+/** What a rule for one backend may look at besides the signals. */
+export interface CapAbout {
+  readonly beganMs: number;
+  readonly gaps: Gaps;
+  readonly nowMs: () => number;
 }
 
 type Change<Part> = { readonly [Key in keyof Part]?: Part[Key] };
@@ -47,36 +55,66 @@ function fixed(cap: number): LaneSettings {
 const shipped = { kind: 'shipped', scheduling: 'priority', lanes: lanesWith() } as const;
 const without = { kind: 'without', scheduling: 'priority' } as const;
 
+/** On one signal, with nothing beside it but the engines' priorities. */
+function aimd(signal: string, makePick: (about: CapAbout) => (signals: CapSignals) => number | undefined): Candidate {
+  return {
+    name: `AIMD on ${signal}`,
+    kind: 'bar',
+    scheduling: 'priority',
+    lanes: lanesWith({ control: bare, ...kept }),
+    makeCap: (about) => createAimd(about.beganMs, makePick(about)),
+  };
+}
+
+/** @param boundMs of the p95 of gaps between tokens */
+function itlP95(boundMs: number) {
+  return ({ gaps, nowMs }: CapAbout) =>
+    () => {
+      const p95 = gaps.p95(nowMs());
+      return p95 === undefined ? undefined : p95 / boundMs;
+    };
+}
+
+/** A step with a prompt of 1,024 tokens takes 0.1 s: a p95 that is bound to the TPOT forbids prompts, whoever sends them. */
+const wideItlMs = 2.5 * slo.tpotMs;
+
 export const laneCandidates: readonly Candidate[] = [
   { name: 'online only', kind: 'online only', scheduling: 'priority', lanes: fixed(0) },
   { name: 'no control: 64, first come', kind: 'unbounded', scheduling: 'fcfs', lanes: fixed(64) },
-  { name: 'engine priority alone: 64', kind: 'other', scheduling: 'priority', lanes: fixed(64) },
+  { name: 'engine priority alone: 64', kind: 'bar', scheduling: 'priority', lanes: fixed(64) },
   ...[4, 8, 16].map((cap): Candidate => ({
     name: `fixed ${cap}`,
     kind: 'bar',
     scheduling: 'priority',
     lanes: fixed(cap),
   })),
-  {
-    name: 'AIMD on running TPOT',
-    kind: 'bar',
-    scheduling: 'priority',
-    lanes: lanesWith({ control: bare, ...kept }),
-    makeCap: createAimd(({ tpot }) => tpot),
-  },
-  {
-    name: 'AIMD on mean gaps',
-    kind: 'bar',
-    scheduling: 'priority',
-    lanes: lanesWith({ control: bare, ...kept }),
-    makeCap: createAimd(({ itl }) => itl),
-  },
+  aimd(
+    'running TPOT',
+    () =>
+      ({ feel }) =>
+        feel.tpot,
+  ),
+  aimd(
+    'mean gaps',
+    () =>
+      ({ feel }) =>
+        feel.itl,
+  ),
+  aimd(`p95 of ITL, ${slo.tpotMs} ms`, itlP95(slo.tpotMs)),
+  aimd(`p95 of ITL, ${wideItlMs} ms`, itlP95(wideItlMs)),
+  aimd(
+    'TTFT',
+    () =>
+      ({ feel }) =>
+        feel.ttft,
+  ),
+  aimd('waiting', createQueueSignal),
   {
     name: 'Gradient2 on TTFT + gaps',
-    kind: 'other',
+    kind: 'bar',
     scheduling: 'priority',
     lanes: lanesWith({ control: bare, ...kept }),
-    makeCap: (beganMs) => createGradient(beganMs),
+    makeCap: ({ beganMs }) => createGradient(beganMs),
   },
   { name: 'shipped', ...shipped },
   { name: 'without gate', ...without, lanes: lanesWith({ control: { gate: false } }) },

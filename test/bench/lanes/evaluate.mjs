@@ -1,9 +1,9 @@
 /**
  * Online alone against online with an endless batch, under the shipped lanes and other rules, on simulated engines:
  *
- *   node test/bench/lanes/evaluate.mjs [--conv FILE] [--code FILE] [--short] [--settings WORD] [--candidates WORD] [--output FOLDER]
+ *   node test/bench/lanes/evaluate.mjs [--conv FILE] [--code FILE] [--short] [--held-out] [--settings WORD] [--candidates WORD] [--output FOLDER]
  *
- * Writes the raw figures (a JSON line for each play) and a table. Without Azure's traces their settings are played on generators.
+ * `--held-out`: only the parts that nothing was chosen by. Writes the raw figures (a JSON line for each play) and a table. Without Azure's traces their settings are played on generators.
  */
 import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,6 +17,7 @@ const { values } = parseArgs({
     conv: { type: 'string' },
     code: { type: 'string' },
     short: { type: 'boolean', default: false },
+    'held-out': { type: 'boolean', default: false },
     settings: { type: 'string', default: '' },
     candidates: { type: 'string', default: '' },
     output: { type: 'string', default: fileURLToPath(new URL('../results', import.meta.url)) },
@@ -27,11 +28,17 @@ const { laneCandidates, laneSettings, partsOf, playOne, tableOf } = loaded.modul
 mkdirSync(values.output, { recursive: true });
 const file = join(values.output, `${new Date().toISOString().slice(0, 16).replace(':', '')}-lanes`);
 rmSync(`${file}.jsonl`, { force: true });
+// What all are compared with is played in any case.
+const always = ['online only', 'unbounded'];
+const candidates = laneCandidates.filter(({ name, kind }) => always.includes(kind) || name.includes(values.candidates));
 const rows = [];
 for (const setting of laneSettings.filter(({ name }) => name.includes(values.settings))) {
-  for (const part of partsOf(setting, values.short)) {
-    for (const candidate of laneCandidates.filter(({ name }) => name.includes(values.candidates))) {
-      const row = playOne(setting, part, { candidate, files: { conv: values.conv, code: values.code } });
+  for (const part of partsOf(setting, values)) {
+    let alone;
+    for (const candidate of candidates) {
+      const files = { conv: values.conv, code: values.code };
+      const { row, lived } = playOne(setting, part, { candidate, files, alone });
+      if (candidate.kind === 'online only') alone = lived;
       rows.push(row);
       appendFileSync(`${file}.jsonl`, `${JSON.stringify(row)}\n`);
       const { attainment, batchTokensPerSecond, waste } = row.figures;

@@ -6,7 +6,8 @@ import type { Clock } from '../../../src/platform/clock.ts';
 import { Sketch } from '../../../src/platform/sketch.ts';
 import type { Engine } from '../../../src/sim/engine.ts';
 import type { SequenceEnd } from '../../../src/sim/sequence.ts';
-import { slo, step, warmUpSeconds } from './settings.ts';
+import type { Lived, Moment } from './recovery.ts';
+import { slo, warmUpSeconds } from './settings.ts';
 import type { Call } from './stage.ts';
 import type { Work } from './workload.ts';
 
@@ -29,14 +30,6 @@ export interface LaneFigures {
   readonly batchRunning: number;
   readonly oldestSeconds: number;
   readonly linesDone: number;
-  /** after each step out of silence, how long users were pressed beyond their bounds; s, p50, p90 and worst. Only of `step` */
-  readonly recoverySeconds?: readonly [number, number, number];
-}
-
-interface Moment {
-  readonly atMs: number;
-  /** of what online users feel, over its bound, on the backend where it is worst: p90 of running TPOT, the longest wait for a first token */
-  readonly pressure: number;
 }
 
 interface FigureDeps {
@@ -49,7 +42,6 @@ interface FigureDeps {
 interface Ended {
   readonly online: readonly Work[];
   readonly engines: ReadonlyMap<string, Engine>;
-  readonly steps: boolean;
 }
 
 /** Fewer tokens say nothing of a stream's pace. */
@@ -62,6 +54,8 @@ export function createFigures({ clock, names, beganMs, endMs }: FigureDeps) {
   const good = { both: 0, ttft: 0, tpot: 0 };
   const batch = { tokens: 0, lost: 0, reclaimed: 0, running: 0, samples: 0, oldestMs: 0, done: 0 };
   const moments: Moment[] = [];
+  /** Of the online requests that were inside both bounds. */
+  const insideIds = new Set<string>();
   const counts = (atMs: number) => atMs >= fromMs && atMs < endMs;
   const isNow = () => counts(clock.nowMs());
 
@@ -78,7 +72,9 @@ export function createFigures({ clock, names, beganMs, endMs }: FigureDeps) {
       if (outputTokens > 1) tpot.add(tpotMs);
       good.ttft += ttftMs <= slo.ttftMs ? 1 : 0;
       good.tpot += tpotMs <= slo.tpotMs ? 1 : 0;
-      good.both += ttftMs <= slo.ttftMs && tpotMs <= slo.tpotMs ? 1 : 0;
+      if (ttftMs > slo.ttftMs || tpotMs > slo.tpotMs) return;
+      good.both += 1;
+      insideIds.add(call.requestId);
     },
     lineBegan(waitMs: number) {
       if (isNow()) batch.oldestMs = Math.max(batch.oldestMs, waitMs);
@@ -104,7 +100,12 @@ export function createFigures({ clock, names, beganMs, endMs }: FigureDeps) {
       batch.oldestMs = Math.max(batch.oldestMs, oldestMs ?? 0);
       for (const { lane } of calls) if (lane === 'batch') batch.running += 1 / names.length;
     },
-    end({ online, engines, steps }: Ended): LaneFigures {
+    /** As its online users lived through it. */
+    lived: (online: readonly Work[]): Lived => ({
+      moments,
+      arrivals: online.map(({ atMs, job }) => ({ atMs, inside: insideIds.has(job.requestId) })),
+    }),
+    end({ online, engines }: Ended): LaneFigures {
       const requests = online.filter(({ atMs }) => counts(beganMs + atMs)).length;
       let preemptions = 0;
       for (const engine of engines.values()) preemptions += engine.view().counters.preemptions;
@@ -123,30 +124,9 @@ export function createFigures({ clock, names, beganMs, endMs }: FigureDeps) {
         batchRunning: batch.samples === 0 ? 0 : batch.running / batch.samples,
         oldestSeconds: batch.oldestMs / 1000,
         linesDone: batch.done,
-        ...(steps ? { recoverySeconds: recoveries(moments) } : {}),
       };
     },
   };
-}
-
-/** Pressed again within so long, it is still the same. */
-const joinedMs = 1000;
-
-/** From each step to the end of its first spell of pressure; 0 where there was none in the first five seconds. */
-function recoveries(moments: readonly Moment[]): readonly [number, number, number] {
-  const lastMs = moments.at(-1)?.atMs ?? 0;
-  const seconds: number[] = [];
-  for (let fromMs: number = step.firstMs; fromMs + step.everyMs <= lastMs; fromMs += step.everyMs) {
-    let endMs: number | undefined;
-    for (const { atMs, pressure } of moments) {
-      if (pressure < 1 || atMs < fromMs || atMs >= fromMs + step.onMs) continue;
-      if (endMs === undefined ? atMs < fromMs + 5000 : atMs - endMs <= joinedMs) endMs = atMs;
-    }
-    seconds.push(endMs === undefined ? 0 : (endMs - fromMs) / 1000);
-  }
-  seconds.sort((a, b) => a - b);
-  const at = (share: number) => seconds[Math.ceil(seconds.length * share) - 1] ?? 0;
-  return [at(0.5), at(0.9), at(1)];
 }
 
 function pressureOf(calls: ReadonlySet<Call>, nowMs: number): number {

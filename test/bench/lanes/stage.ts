@@ -16,16 +16,23 @@ import type { SequenceEnd } from '../../../src/sim/sequence.ts';
 import { createVirtualClock } from '../../../src/sim/virtual-clock.ts';
 import type { Candidate } from './candidates.ts';
 import { createFigures, type LaneFigures } from './figures.ts';
+import { createGaps, type Gaps } from './gaps.ts';
+import type { Lived } from './recovery.ts';
 import { type LaneSetting, slo } from './settings.ts';
 import type { Work } from './workload.ts';
 
 /** A request on its backend, kept as it goes on. */
-export type Call = { -readonly [Key in keyof LiveStream]: LiveStream[Key] };
+export type Call = { readonly requestId: string } & { -readonly [Key in keyof LiveStream]: LiveStream[Key] };
 
 export interface StageDeps {
   readonly seconds: number;
   readonly online: readonly Work[];
   readonly nextLine: () => Work;
+}
+
+export interface Play {
+  readonly figures: LaneFigures;
+  readonly lived: Lived;
 }
 
 /** Lines that stand in the queue at any moment. */
@@ -45,7 +52,7 @@ interface Line {
   readonly computedTokens: number;
 }
 
-export function playLanes(setting: LaneSetting, candidate: Candidate, deps: StageDeps): LaneFigures {
+export function playLanes(setting: LaneSetting, candidate: Candidate, deps: StageDeps): Play {
   const clock = createVirtualClock();
   const settings = { ...setting.engine, scheduling: candidate.scheduling };
   const fleet = createSimFleet({ backends: setting.backends, engine: settings, tellsCapacity: true }, { clock });
@@ -63,6 +70,12 @@ export function playLanes(setting: LaneSetting, candidate: Candidate, deps: Stag
   const readings = new Map<string, EngineReading>();
   const { makeCap, lanes: laneSettings } = candidate;
   let linesQueued = 0;
+  const gaps = new Map<string, Gaps>();
+  const gapsOf = (backend: string) => {
+    const known = gaps.get(backend) ?? createGaps();
+    gaps.set(backend, known);
+    return known;
+  };
   const lanes = createLanes(() => laneSettings, {
     clock,
     fleet: () => snapshot,
@@ -70,7 +83,12 @@ export function playLanes(setting: LaneSetting, candidate: Candidate, deps: Stag
     streams: (visit) => calls.forEach(visit),
     engine: (backend) => readings.get(backend),
     abortsWork: () => true,
-    ...(makeCap === undefined ? {} : { makeCap: (_backend: string, nowMs: number) => makeCap(nowMs) }),
+    ...(makeCap === undefined
+      ? {}
+      : {
+          makeCap: (backend: string, beganAtMs: number) =>
+            makeCap({ beganMs: beganAtMs, gaps: gapsOf(backend), nowMs: clock.nowMs }),
+        }),
   });
   // Nobody is turned away: what a rule can't serve in time must show in its times.
   const owner: Owner = createOwner(
@@ -84,6 +102,7 @@ export function playLanes(setting: LaneSetting, candidate: Candidate, deps: Stag
     if (engine === undefined) throw new Error(`no engine ${permit.backend.name}`);
     const { lane } = work.job;
     const call: Call = {
+      requestId: work.job.requestId,
       backend: permit.backend.name,
       lane,
       streams: true,
@@ -106,6 +125,8 @@ export function playLanes(setting: LaneSetting, candidate: Candidate, deps: Stag
       {
         token(_choice, position, atMs) {
           figures.token(call, atMs);
+          if (makeCap !== undefined && lane === 'online' && call.lastTokenMs !== undefined)
+            gapsOf(call.backend).add(atMs - call.lastTokenMs, atMs);
           call.lastTokenMs = atMs;
           call.tokens = position + 1;
           call.events = position + 1;
@@ -212,7 +233,7 @@ export function playLanes(setting: LaneSetting, candidate: Candidate, deps: Stag
   sample();
   clock.runUntil(endMs + afterwardsMs);
   lanes.stop();
-  return figures.end({ online: deps.online, engines: fleet.engines, steps: setting.online === 'step' });
+  return { figures: figures.end({ online: deps.online, engines: fleet.engines }), lived: figures.lived(deps.online) };
 }
 
 type Ended = (end: SequenceEnd, call: Call) => void;
