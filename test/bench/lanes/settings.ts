@@ -90,9 +90,6 @@ export const laneSettings: readonly LaneSetting[] = [
     ...common,
     name: 'step',
     online: 'step',
-    parts: [
-      { fromSeconds: 0, seconds: 2460, seed: 5, heldOut: true },
-      { fromSeconds: 0, seconds: 2460, seed: 6, heldOut: true },
-    ],
+    parts: [{ fromSeconds: 0, seconds: 2460, seed: 5, heldOut: true }],
   },
 ];
