@@ -7,6 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { untilIdle, type Bench } from './bench.ts';
 import { submit, withBatchWarmlane } from './batch-work.ts';
+import { longForm } from './installed.ts';
 import { freshPrompt, longPrompt, newRequestId, streamedChat, withId } from './dialects.ts';
 import {
   besideBatch,
@@ -32,6 +33,8 @@ const fewestTokens = 5 * stepTokens;
 const mostTokens = 1800;
 const longMs = 10_000;
 const lineTokens = 120;
+/** Without control each waits for a prompt of ten seconds and more. */
+const prefillTrials = longForm ? trialCount : Math.min(2, trialCount);
 /** A line of an engine that is busy takes its time. */
 const limitMs = 120_000 + trialCount * 60_000;
 
@@ -78,10 +81,10 @@ export function vllmLanesSuite(policy: 'fcfs' | 'priority', bench: () => Bench):
         `vLLM ${policy}: a prompt of ${promptTokens} tokens takes ${Math.round(prefillMs)} ms, a step ${Math.round(stepMs)}`,
       );
       const beside = (warmlane: Warmlane) =>
-        besideBatch(warmlane, prefillingLines(10 + 3 * trialCount, promptTokens), () =>
-          runTrials(warmlane, untilPrefilling(warmlane, prefillMs)),
+        besideBatch(warmlane, prefillingLines(10 + 3 * prefillTrials, promptTokens), () =>
+          runTrials(warmlane, untilPrefilling(warmlane, prefillMs), prefillTrials),
         );
-      const idle = await run({}, (warmlane) => runTrials(warmlane, rest));
+      const idle = await run({}, (warmlane) => runTrials(warmlane, rest, prefillTrials));
       tell(`vLLM ${policy}, idle`, idle);
       const plain = await run({ reclaim: { enabled: false } }, beside);
       tell(`vLLM ${policy}, a line prefills, nothing taken back`, plain, idle);
