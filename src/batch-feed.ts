@@ -34,7 +34,7 @@ export interface BatchFeedDeps {
 
 export function createBatchFeed(settings: BatchFeedSettings, { clock, pipeline }: BatchFeedDeps): LineSender {
   return {
-    send(ask, ended) {
+    send(ask, ended, placed) {
       const { requestId, path, body, tenant, reclaimed, promptsTaken } = ask;
       const answer = collect(ask, settings.maxAnswerBytes, () => client.leave());
       const client = createListeningClient(answer);
@@ -56,6 +56,7 @@ export function createBatchFeed(settings: BatchFeedSettings, { clock, pipeline }
         staysOnceBegun: reclaimed - promptsTaken >= settings.maxReclaims,
         promptsTaken,
         ...(plan === undefined ? {} : { mayStream: plan }),
+        placed,
         booked: (booked) => {
           record = booked;
         },

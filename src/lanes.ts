@@ -62,8 +62,11 @@ interface Lane {
   paceMs: number;
   /** The same, of this tick. */
   tickPaceMs: number;
-  /** An online request was sent there and waits for its first token longer than it should. */
-  isLate: boolean;
+  /**
+   * Tightest bound on the time to the first token, of online requests that were sent there and wait for theirs longer than they
+   * should; ms. Infinity: none does.
+   */
+  lateBoundMs: number;
   /** Counter and moment of the reading before. */
   preemptions: number | undefined;
   engine: EngineSignals | undefined;
@@ -105,7 +108,7 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
       rule: undefined,
       paceMs: made.control.tpotMs,
       tickPaceMs: Infinity,
-      isLate: false,
+      lateBoundMs: Infinity,
       preemptions: undefined,
       engine: undefined,
       reclaimedJobs: deps.owner().reclaimed(name).jobs,
@@ -184,12 +187,13 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
     if (lane.engine !== undefined) signals.engine = lane.engine;
     if (slots !== undefined) signals.places = Math.max(1, slots);
     lane.cap.tick(nowMs, signals);
-    const now = lane.isLate && running.batch > 0 && mayReclaim(name) ? relieve(lane, backend, owner) : 0;
+    const now =
+      lane.lateBoundMs < Infinity && running.batch > 0 && mayReclaim(name) ? relieve(lane, backend, owner) : 0;
     const { jobs } = owner.reclaimed(name);
     // What still runs is what batch may have, whoever wanted a place: one that was told just now is still among them.
     if (jobs > lane.reclaimedJobs) lane.cap.reclaimed(Math.max(0, running.batch - now), nowMs);
     lane.reclaimedJobs = jobs;
-    lane.isLate = false;
+    lane.lateBoundMs = Infinity;
     if (lane.tickPaceMs < Infinity) lane.paceMs = lane.tickPaceMs;
     lane.tickPaceMs = Infinity;
     setRule(lane, name);
@@ -197,7 +201,7 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
 
   /** @returns how many batch jobs there were told to leave, for an online request that is late */
   function relieve(lane: Lane, backend: BackendView, owner: LaneOwner): number {
-    const { jobs } = owner.reclaimPrompts(backend.name);
+    const { jobs } = owner.reclaimPrompts(backend.name, lane.lateBoundMs);
     return jobs === 0 && isHeldUp(lane, backend) ? owner.reclaim(backend.name, 1).jobs : jobs;
   }
 
@@ -236,7 +240,7 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
     if (stream.lane === 'online') lane.tickPaceMs = Math.min(lane.tickPaceMs, bound.tpotMs);
     const isWaiting = stream.lane === 'online' && stream.streams && stream.firstTokenMs === undefined;
     if (isWaiting && sentMs !== undefined && nowMs - sentMs >= made.reclaim.afterTtftShare * bound.ttftMs)
-      lane.isLate = true;
+      lane.lateBoundMs = Math.min(lane.lateBoundMs, bound.ttftMs);
   }
 
   function takeReading(lane: Lane, backend: string, nowMs: number): void {

@@ -41,6 +41,8 @@ export interface LineTerms {
   readonly staysOnceBegun: boolean;
   /** How often its place was taken while its prompt was computed. */
   readonly promptsTaken: number;
+  /** It has a place, at each attempt anew. Called in the turn of the grant. */
+  readonly placed: () => void;
   /** Absent: it is sent as it is. */
   readonly mayStream?: StreamPlan;
   readonly booked: (record: RequestRecord, job: Job | undefined) => void;

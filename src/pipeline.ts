@@ -276,6 +276,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
         passage.interrupt = undefined;
         if (result !== 'gone' && !isRefusal(result)) {
           passage.link = deps.link(result.backend.name);
+          if (terms?.kind === 'line') terms.placed();
           observer.mark('queued', askedMs);
           observer.mark('admitted', clock.nowMs());
         }

@@ -62,11 +62,11 @@ export function settlesIn({ rule, held, nowMs }: BatchStand): number {
 }
 
 /** After the first time that a prompt was taken back; each further time doubles it. */
-const firstQuietMs = 250;
+export const firstQuietMs = 250;
 /** Online users who come more often than that leave no room for a prompt that never got through between them. */
 const longestQuietMs = 10_000;
 
-/** What a batch job wants to have passed since the last online prompt was sent where it starts; ms. */
+/** What a batch job wants to have passed since online was last at work on prompts where it starts; ms. */
 export function quietMsOf({ promptsTaken = 0 }: Pick<Ask, 'promptsTaken'>): number {
   return promptsTaken === 0 ? 0 : Math.min(longestQuietMs, firstQuietMs * 2 ** (promptsTaken - 1));
 }
@@ -79,7 +79,7 @@ export function quietsIn(ask: Pick<Ask, 'promptsTaken'>, stand: BatchStand): num
   const { held, nowMs } = stand;
   const quietMs = quietMsOf(ask);
   if (quietMs === 0 || held === undefined || isShort(stand)) return 0;
-  return Math.max(0, held.onlineSentMs + quietMs - nowMs);
+  return Math.max(0, held.disturbedMs + quietMs - nowMs);
 }
 
 export function mayStart(job: Demand, backend: BackendView, stand: BatchStand): boolean {

@@ -67,7 +67,7 @@ export function createGranting(deps: GrantingDeps): (waiter: Waiter, target: Ran
           })
         : undefined;
     if (job.lane !== 'batch' && job.generates) {
-      held.onlineSentMs = grantedMs;
+      held.disturbedMs = grantedMs;
       reclaims.forPrompt(target.backend, held, { ttftBoundMs: ask.ttftBoundMs, nowMs: grantedMs });
     }
     const permit: Permit = {

@@ -32,8 +32,8 @@ export interface Held {
   batchContextTokens: number;
   /** when an online job's first token came there last */
   onlineFirstMs: number;
-  /** when an online prompt was sent there last */
-  onlineSentMs: number;
+  /** when an online prompt was sent there last, or had a batch prompt taken back since it was late */
+  disturbedMs: number;
   /** told to leave, and still there */
   leavingJobs: number;
   leavingSlots: number;
@@ -127,7 +127,7 @@ function createHeld(url: string): Held {
     batchDecoding: 0,
     batchContextTokens: 0,
     onlineFirstMs: -Infinity,
-    onlineSentMs: -Infinity,
+    disturbedMs: -Infinity,
     leavingJobs: 0,
     leavingSlots: 0,
     takeable: new Bag(),
@@ -195,15 +195,15 @@ export class Share {
   }
 
   /**
-   * Nothing waits behind its prompt any more, as far as routing goes. A batch prompt stays one that is computed: the estimate may be
-   * the slip, and a second one beside it would keep online ones waiting for both.
+   * Nothing waits behind its prompt any more, as far as routing goes. It stays one that is computed until its first token comes or it
+   * ends: the estimate may be the slip. A second batch prompt beside a late one would keep online waiting for both, and one beside
+   * a late online prompt would be taken back for it at once, or keep it waiting for longer.
    * @returns false when it was none of the backlog any more
    */
   overdue(): boolean {
     if (this.#stage !== 'pending' || this.#backlogTokens === 0) return false;
     this.#held.load.pendingTokens -= this.#backlogTokens;
     this.#backlogTokens = 0;
-    if (!this.#isBatch) this.#countPrompt(-1);
     return true;
   }
 

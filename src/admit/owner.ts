@@ -147,8 +147,12 @@ export interface Owner {
    * yet are among them; those of the minimum share are left alone. @returns how many were told now
    */
   reclaim(backend: string, jobs: number): Reclaimed;
-  /** An online job's first token is late there: batch prompts that keep it waiting are to leave. @returns how many were told now */
-  reclaimPrompts(backend: string): Reclaimed;
+  /**
+   * An online job's first token is late there: batch prompts that keep it waiting are to leave.
+   * @param ttftBoundMs the tightest bound of those that are late; absent: the one of jobs whose SLO says nothing
+   * @returns how many were told now
+   */
+  reclaimPrompts(backend: string, ttftBoundMs?: number): Reclaimed;
   /** Taken back on a backend for as long as it has been in the fleet, whoever wanted it. */
   reclaimed(backend: string): Reclaimed;
   /** Refuses all that wait. */
@@ -261,6 +265,8 @@ export function createOwner(settings: AdmitSettings, deps: OwnerDeps): Owner {
         timer: undefined,
         wants: [],
         holds: false,
+        chosenUntilMs: Infinity,
+        noisyUntilMs: -Infinity,
         line: undefined,
         order: 0,
         previous: undefined,
@@ -304,7 +310,7 @@ export function createOwner(settings: AdmitSettings, deps: OwnerDeps): Owner {
       return { online: held.load.jobs - held.batchJobs - held.otherJobs, batch: held.batchJobs };
     },
     reclaim: reclaims.take,
-    reclaimPrompts: (backend) => reclaims.forLatePrompt(backend, clock.nowMs()),
+    reclaimPrompts: (backend, ttftBoundMs) => reclaims.forLatePrompt(backend, { ttftBoundMs, nowMs: clock.nowMs() }),
     reclaimed(backend) {
       const held = loads.held(backend);
       return { jobs: held?.reclaimedJobs ?? 0, lostTokens: held?.lostTokens ?? 0 };

@@ -33,15 +33,18 @@ export interface Reclaims {
   /** For those who wait for a place that batch holds. */
   forOnline(online: LaneQueue): void;
   /** An online prompt goes to that backend: those of batch that its engine would compute before it are to leave. */
-  forPrompt(
-    backend: BackendView,
-    held: Held,
-    sent: { readonly ttftBoundMs?: number | undefined; readonly nowMs: number },
-  ): void;
+  forPrompt(backend: BackendView, held: Held, waits: WaitingPrompt): void;
   /** An online prompt that was sent there is late: the same, for what was thought to be over by now. */
-  forLatePrompt(backend: string, nowMs: number): Reclaimed;
+  forLatePrompt(backend: string, waits: WaitingPrompt): Reclaimed;
   /** Of one backend: so many are to leave, those that leave already among them. */
   take(backend: string, jobs: number): Reclaimed;
+}
+
+/** An online one; of several the one that may wait least. */
+export interface WaitingPrompt {
+  /** Absent: that of jobs whose SLO says nothing. */
+  readonly ttftBoundMs?: number | undefined;
+  readonly nowMs: number;
 }
 
 export interface ReclaimDeps {
@@ -76,10 +79,14 @@ interface Candidate {
 export function createReclaims({ lanes, fleet, loads, ruleOf }: ReclaimDeps): Reclaims {
   let takeable = 0;
 
-  /** Who may be told to leave, at most down to the guaranteed share; the last is the one that loses least. */
-  function candidatesOf(held: Held, share: number): Candidate[] {
+  /**
+   * Who may be told to leave, at most down to the guaranteed share; the last is the one that loses least.
+   * @param isMeant leaves out whose leaving would help nobody; absent: anybody's does
+   */
+  function candidatesOf(held: Held, share: number, isMeant?: (running: Running) => boolean): Candidate[] {
     const found: Candidate[] = [];
     held.takeable.forEach((running) => {
+      if (isMeant?.(running) === false) return;
       const lostTokens = running.reclaim.loses();
       if (lostTokens !== undefined) found.push({ running, lostTokens });
     });
@@ -156,16 +163,17 @@ export function createReclaims({ lanes, fleet, loads, ruleOf }: ReclaimDeps): Re
   }
 
   /** Those of batch whose prompts keep an online one waiting for too long. */
-  function takePrompts(backend: BackendView, held: Held, ttftBoundMs: number | undefined, nowMs: number): Reclaimed {
+  function takePrompts(backend: BackendView, held: Held, { ttftBoundMs, nowMs }: WaitingPrompt): Reclaimed {
     const { reclaim, control } = lanes();
     if (held.batchPrompts === 0 || held.takeable.size === 0 || !reclaim.enabled) return nothing;
     if (ruleOf(backend.name).reclaim === false) return nothing;
     // Others join steps, where a chunk of the prompt that came first leaves room; they compute some thousand tokens at once.
     const leastMs = backend.engine === 'llama-server' ? 0 : mostPromptShare * (ttftBoundMs ?? control.ttftMs);
-    const told = candidatesOf(held, shareOf(backend, lanes())).filter(
-      ({ running: { share, sentMs, promptMs } }) =>
-        share.uncomputedTokens >= leastPromptTokens && Math.max(promptMs, nowMs - sentMs) >= leastMs,
-    );
+    const isInTheWay = ({ share, sentMs, promptMs }: Running) =>
+      share.uncomputedTokens >= leastPromptTokens && Math.max(promptMs, nowMs - sentMs) >= leastMs;
+    const told = candidatesOf(held, shareOf(backend, lanes()), isInTheWay);
+    // Before they are told: what settles at once may let others begin.
+    if (told.length > 0) held.disturbedMs = nowMs;
     return tell(held, told);
   }
 
@@ -209,11 +217,11 @@ export function createReclaims({ lanes, fleet, loads, ruleOf }: ReclaimDeps): Re
       // Only now: whoever is told may settle at once.
       for (const running of told) running.reclaim.take();
     },
-    forPrompt: (backend, held, { ttftBoundMs, nowMs }) => void takePrompts(backend, held, ttftBoundMs, nowMs),
-    forLatePrompt(name, nowMs) {
+    forPrompt: (backend, held, waits) => void takePrompts(backend, held, waits),
+    forLatePrompt(name, waits) {
       const held = loads.held(name);
       const backend = fleet().backends.find((one) => one.name === name);
-      return held === undefined || backend === undefined ? nothing : takePrompts(backend, held, undefined, nowMs);
+      return held === undefined || backend === undefined ? nothing : takePrompts(backend, held, waits);
     },
     take(name, jobs) {
       const held = loads.held(name);

@@ -15,14 +15,14 @@ import {
   isShort,
   mayStart,
   openRule,
-  quietsIn,
   settlesIn,
   shareOf,
 } from './batch-room.ts';
 import type { LaneQueue } from './lane-queue.ts';
 import type { LaneSettings } from './lane-settings.ts';
 import { hasRoom, type Loads } from './load.ts';
-import type { Ask, LoadView, OwnerDeps, RankedTarget } from './owner.ts';
+import type { LoadView, OwnerDeps, RankedTarget } from './owner.ts';
+import { createQuiet } from './quiet.ts';
 import { isOrdinary, modelOf, type Waiter } from './waiter.ts';
 
 /** By backend, how many wait for a place there. */
@@ -79,6 +79,7 @@ export function createServing(deps: ServingDeps): Serving {
 
   const waiting = () => online.jobs + batch.jobs;
   const laneOf = ({ ask }: Waiter) => (ask.job.lane === 'batch' ? batch : online);
+  const quiet = createQuiet({ clock, fleet, lanes, standOf, wakeIn });
 
   function standOf(backend: BackendView): BatchStand {
     const stand = {
@@ -99,24 +100,9 @@ export function createServing(deps: ServingDeps): Serving {
     return seesAll ? loads.of : loads.withoutBatch;
   }
 
-  function isFreeForBatch({ ask }: Waiter, backend: BackendView, ifShort: boolean): boolean {
+  function isFreeForBatch(waiter: Waiter, backend: BackendView, ifShort: boolean): boolean {
     const stand = standOf(backend);
-    return (!ifShort || isShort(stand)) && isQuiet(ask, stand) && mayStart(ask.job, backend, stand);
-  }
-
-  /** @returns false when it is to wait until online has been quiet there for longer */
-  function isQuiet(ask: Ask, stand: BatchStand): boolean {
-    const leftMs = quietsIn(ask, stand);
-    if (leftMs > 0) wakeIn(leftMs);
-    return leftMs === 0;
-  }
-
-  /** It is quiet enough for it nowhere. */
-  function isTooSoon({ ask }: Waiter): boolean {
-    if ((ask.promptsTaken ?? 0) === 0) return false;
-    let isSoon = true;
-    for (const backend of fleet().backends) if (isQuiet(ask, standOf(backend))) isSoon = false;
-    return isSoon;
+    return (!ifShort || isShort(stand)) && quiet.isEnough(waiter, stand) && mayStart(waiter.ask.job, backend, stand);
   }
 
   /**
@@ -133,6 +119,8 @@ export function createServing(deps: ServingDeps): Serving {
     }
     waiter.wants = choice.ranked;
     waiter.holds = choice.hold;
+    waiter.chosenUntilMs = clock.nowMs() + (choice.againMs ?? Infinity);
+    waiter.noisyUntilMs = -Infinity;
     const { job } = waiter.ask;
     for (const target of choice.ranked) {
       const { backend } = target;
@@ -250,11 +238,14 @@ export function createServing(deps: ServingDeps): Serving {
       return true;
     }
     batch.step(waiter);
-    if (!attempt(waiter, blocked)) pass(waiter, blocked, isWaitingForRoom(waiter));
+    if (attempt(waiter, blocked)) return true;
+    batch.pass(waiter);
+    claimFor(waiter, blocked, isWaitingForRoom(waiter));
     return true;
   }
 
   function walkBatch(blocked: Claims, { ifShort, mayPass }: { readonly ifShort: boolean; readonly mayPass: boolean }) {
+    quiet.begin();
     const stuck = new Set<string>();
     const isShut = (backend: BackendView) => {
       const stand = standOf(backend);
@@ -267,7 +258,7 @@ export function createServing(deps: ServingDeps): Serving {
     while (!again && !isOver()) {
       const waiter = batch.next();
       if (waiter === undefined) return;
-      if (mayPass && isTooSoon(waiter)) {
+      if (mayPass && quiet.isTooSoon(waiter, isShut, ifShort)) {
         batch.step(waiter);
         continue;
       }
@@ -282,7 +273,9 @@ export function createServing(deps: ServingDeps): Serving {
       if (attempt(waiter, blocked, ifShort)) continue;
       const isForRoom = isWaitingForRoom(waiter);
       const isForQuiet = isWaitingForQuiet(waiter);
-      pass(
+      // Those behind one that waits for quiet may want none.
+      if (!quiet.failed(waiter)) batch.pass(waiter);
+      claimFor(
         waiter,
         blocked,
         ifShort ? (backend) => isShort(standOf(backend)) && isForRoom(backend) : (backend) => !isForQuiet(backend),
@@ -290,22 +283,22 @@ export function createServing(deps: ServingDeps): Serving {
     }
   }
 
-  function pass(waiter: Waiter, blocked: Claims, claims: (backend: BackendView) => boolean): void {
-    batch.pass(waiter);
-    for (const { backend } of waiter.wants) if (claims(backend)) count(blocked, backend.name);
+  function claimFor({ wants }: Waiter, blocked: Claims, claims: (backend: BackendView) => boolean): void {
+    for (const { backend } of wants) if (claims(backend)) count(blocked, backend.name);
   }
 
   /** Where cap, gate or want of quiet keep it from starting it must not keep online ones from it. */
-  function isWaitingForRoom({ ask, holds }: Waiter): (backend: BackendView) => boolean {
+  function isWaitingForRoom(waiter: Waiter): (backend: BackendView) => boolean {
+    const { job } = waiter.ask;
     return (backend) => {
       const stand = standOf(backend);
-      return !holds && ask.job.generates && isQuiet(ask, stand) && isAllowed(ask.job, backend, stand);
+      return !waiter.holds && job.generates && quiet.isEnough(waiter, stand) && isAllowed(job, backend, stand);
     };
   }
 
   /** One long prompt that waits for quiet must not keep all other batch jobs waiting for it. */
-  function isWaitingForQuiet({ ask }: Waiter): (backend: BackendView) => boolean {
-    return (backend) => (ask.promptsTaken ?? 0) > 0 && !isQuiet(ask, standOf(backend));
+  function isWaitingForQuiet(waiter: Waiter): (backend: BackendView) => boolean {
+    return (backend) => (waiter.ask.promptsTaken ?? 0) > 0 && !quiet.isEnough(waiter, standOf(backend));
   }
 
   function skip(lane: LaneQueue, waiter: Waiter): void {

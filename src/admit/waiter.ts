@@ -18,6 +18,10 @@ export interface Waiter {
   wants: readonly RankedTarget[];
   /** It waits for prompts to be computed (late binding), not for a place. */
   holds: boolean;
+  /** Its choice is to be made anew from then on, though nothing changed meanwhile. */
+  chosenUntilMs: number;
+  /** Wherever it would go it is not quiet enough for it until then (`quiet.ts`). */
+  noisyUntilMs: number;
   /** Where it stands; absent: it doesn't wait (yet, or any more). */
   line: Line | undefined;
   /** Grows with each arrival. */

@@ -37,6 +37,6 @@ export type LineEnd =
   | { readonly kind: 'aborted' };
 
 export interface LineSender {
-  /** `ended` is called exactly once. */
-  send(ask: LineAsk, ended: (end: LineEnd) => void): { abort(): void };
+  /** `ended` is called exactly once. @param placed it has a place on a backend: it waits no more; called at each, before `ended` */
+  send(ask: LineAsk, ended: (end: LineEnd) => void, placed: () => void): { abort(): void };
 }

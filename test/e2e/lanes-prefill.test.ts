@@ -40,34 +40,37 @@ const slowVllm: SimServerSettings = {
   },
 };
 
-async function proxyOn(settings: SimServerSettings, change: ConfigChange): Promise<Proxy> {
+async function proxyOn(settings: SimServerSettings, change: ConfigChange, batch: object = {}): Promise<Proxy> {
   const sim = await createSimServer(settings);
   closers.push(() => sim.close());
   const directory = mkdtempSync(join(tmpdir(), 'warmlane-batch-'));
   closers.push(() => rmSync(directory, { recursive: true, force: true }));
   const store = { kind: 'sqlite' as const, directory };
-  const proxy = await startProxy([sim.url], { ...change, batch: { store } });
+  const proxy = await startProxy([sim.url], { ...change, batch: { store, ...batch } });
   closers.push(() => proxy.close());
   return proxy;
 }
 
-async function submitLines(proxy: Proxy, count: number): Promise<string> {
+async function submitLines(proxy: Proxy, count: number, max_tokens = 1): Promise<string> {
   const lines = Array.from({ length: count }, (_, n) => {
     const content = `${n} ${'word '.repeat(promptTokens)}`;
-    const body = { model: 'simulated', max_tokens: 1, messages: [{ role: 'user', content }] };
+    const body = { model: 'simulated', max_tokens, messages: [{ role: 'user', content }] };
     return JSON.stringify({ custom_id: `l${n}`, method: 'POST', url: '/v1/chat/completions', body });
   });
   const { id } = await uploadFile(proxy.url, `${lines.join('\n')}\n`);
   return (await createBatch(proxy.url, id)).id;
 }
 
+/** Lines that are with the backend or wait for a place there. */
+async function linesUnderWay(proxy: Proxy): Promise<RunningView[]> {
+  const { running } = (await (await fetch(`${proxy.adminUrl}/running`)).json()) as { running: RunningView[] };
+  return running.filter(({ requestId }) => requestId.startsWith('batch_'));
+}
+
 /** Lines whose prompts an engine computes, as far as their answers show. */
 async function prefilling(proxy: Proxy): Promise<number> {
-  const { running } = (await (await fetch(`${proxy.adminUrl}/running`)).json()) as { running: RunningView[] };
-  return running.filter(
-    ({ requestId, phase }) =>
-      requestId.startsWith('batch_') && (phase === 'waiting_head' || phase === 'waiting_first_token'),
-  ).length;
+  const lines = await linesUnderWay(proxy);
+  return lines.filter(({ phase }) => phase === 'waiting_head' || phase === 'waiting_first_token').length;
 }
 
 async function online(proxy: Proxy, n: number): Promise<string> {
@@ -130,4 +133,17 @@ describe('lines whose prompts take long', () => {
     },
     60_000,
   );
+
+  it('fill half of the window at most once they were taken back, and as one of them begins the next one follows', async () => {
+    const proxy = await proxyOn(slowLlama, {}, { maxLinesInFlight: 2 });
+    const id = await submitLines(proxy, 2, 100);
+    // The one that was taken goes first again, but for ever longer quiet.
+    for (let n = 1; n === 1 || (await linesUnderWay(proxy)).length === 2; n += 1) {
+      await eventually(async () => (await prefilling(proxy)) === 1, `a line to be computed, ${n}`, 10_000);
+      expect(await online(proxy, n)).toContain('[DONE]');
+    }
+    await eventually(async () => (await linesUnderWay(proxy)).length === 2, 'the other line', 10_000);
+    expect(await completed(proxy, id)).toBe(0);
+    expect(await untilOver(proxy.url, id, 20_000)).toMatchObject({ request_counts: { completed: 2 } });
+  }, 60_000);
 });

@@ -19,6 +19,8 @@ export interface SentLine extends LineAsk {
   /** `custom_id` of the line, which each test puts into the body as `user`. */
   readonly id: string;
   readonly aborted: boolean;
+  /** It has a place on a backend. */
+  placed(): void;
   end(end: LineEnd): void;
   /** A whole answer. */
   ok(): void;
@@ -115,7 +117,7 @@ export function createBatchWorld(): BatchWorld {
     },
     start(change = {}) {
       const sender = {
-        send(ask: LineAsk, ended: (end: LineEnd) => void) {
+        send(ask: LineAsk, ended: (end: LineEnd) => void, placed: () => void) {
           const { user } = JSON.parse(ask.body.toString()) as { user: string };
           let aborted = false;
           const line: SentLine = {
@@ -124,6 +126,7 @@ export function createBatchWorld(): BatchWorld {
             get aborted() {
               return aborted;
             },
+            placed,
             end(end) {
               if (open.delete(line)) ended(end);
             },

@@ -38,6 +38,7 @@ interface Asked {
   /** its prompt is computed, as far as the walk told */
   computes: boolean;
   taken: boolean;
+  askedMs: number;
   sentMs: number;
   /** Among all that were sent. */
   nth: number;
@@ -93,7 +94,7 @@ export function walkLanes(
   const sending: { readonly asked: Asked; readonly backend: BackendView }[] = [];
   /** Those that were sent in this step. */
   const sentNow: { readonly asked: Asked; readonly backend: BackendView }[] = [];
-  /** By server, when an online prompt was sent there last. */
+  /** By server, when an online prompt was sent there last, or had a batch prompt taken back there. */
   const onlineSent = new Map<string, number>();
   /** Servers that were away since: what they were sent may have been forgotten. */
   const wereAway = new Set<string>();
@@ -174,7 +175,9 @@ export function walkLanes(
     return promptsTaken === 0 ? 0 : Math.min(10_000, 250 * 2 ** (promptsTaken - 1));
   }
 
-  function isQuietFor({ ask }: Asked, { url }: BackendView): boolean {
+  function isQuietFor({ ask, askedMs }: Asked, { url }: BackendView): boolean {
+    const { agingMs } = batchSettings;
+    if (agingMs > 0 && clock.nowMs() - askedMs >= agingMs) return true;
     return clock.nowMs() - (onlineSent.get(url) ?? -Infinity) >= quietMsOf(ask);
   }
 
@@ -230,16 +233,19 @@ export function walkLanes(
   }
 
   /** A line of a batch had its turn already, and a client of the same tenant waits for the same place. */
-  function checkTurn({ ask }: Asked, { name }: BackendView): void {
+  function checkTurn({ ask }: Asked, backend: BackendView): void {
+    const { name } = backend;
     const { tenant = '', model, choices } = ask.job;
     const wasLine = lineWasLast.get(tenant) === true;
     lineWasLast.set(tenant, ask.patient === true);
     if (!isStrict || !wasLine || ask.patient !== true || ask.again || !ask.job.generates) return;
-    for (const { isBatch, ask: other } of waiting) {
+    for (const waits of waiting) {
+      const { isBatch, ask: other } = waits;
       if (!isBatch || other.patient === true || (other.job.tenant ?? '') !== tenant || other.job.model !== model)
         continue;
       // Those that lost a place stand in a line of their own, and of a long one the last are not tried in each walk.
       if (other.again || !other.job.generates || other.job.choices > choices) continue;
+      if (!isQuietFor(waits, backend)) continue;
       const wants = choose(other);
       if (isRefusal(wants) || !wants.ranked.some((target) => target.backend.name === name)) continue;
       fail(`a second line of a batch in turn got a place on ${name} that a client of its tenant waits for`);
@@ -307,6 +313,7 @@ export function walkLanes(
       isSettled: false,
       computes: false,
       taken: false,
+      askedMs: clock.nowMs(),
       sentMs: 0,
       nth: 0,
     };
@@ -410,8 +417,8 @@ export function walkLanes(
     } else if (kind < 80) {
       if (some?.isSettled !== false) return;
       const isLate = below(6) === 0 && some.computes;
-      // A batch prompt that is late is computed all the same.
-      some.computes = isLate && some.isBatch;
+      // A prompt that is late is computed all the same.
+      some.computes = isLate;
       if (isLate) some.granted?.overdue();
       else some.permit?.decoding();
     } else if (kind < 86) changeCaps();
@@ -420,9 +427,15 @@ export function walkLanes(
     else {
       ownerTakes = false;
       if (below(2) === 0) owner.reclaim(of(all).name, 1 + below(3));
-      else owner.reclaimPrompts(of(all).name);
+      else reclaimPrompts(of(all).name);
       ownerTakes = true;
     }
+  }
+
+  function reclaimPrompts(name: string): void {
+    const { jobs } = owner.reclaimPrompts(name, below(2) === 0 ? 1 + below(40) : undefined);
+    const backend = snapshot.backends.find((one) => one.name === name);
+    if (jobs > 0 && backend !== undefined) onlineSent.set(backend.url, clock.nowMs());
   }
 
   function leaveOne(): void {

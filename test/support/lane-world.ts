@@ -31,6 +31,8 @@ export interface LaneWorld {
   readonly started: string[];
   backends: BackendView[];
   readonly rules: Map<string, BatchRule>;
+  /** Of the backends that could take it, to how many a job may go. */
+  ranks: (job: Job) => number;
   /** All jobs are held back. */
   hold: boolean;
   /** The first token of the job of that name should have come long ago. */
@@ -69,13 +71,17 @@ export function createLaneWorld(backends: BackendView[], over: LaneOver = {}): L
   function choose({ job, exclude, affinity }: Ask, load: (backend: string) => LoadView): Choice | Refusal {
     over.sees?.(job, load);
     const able = world.backends.filter(
-      ({ name, models }) =>
+      ({ name, models, health }) =>
+        health !== 'down' &&
         !exclude.includes(name) &&
         (affinity === undefined || affinity === name) &&
         (models.length === 0 || models.includes(job.model ?? '')),
     );
     if (able.length === 0) return modelNotFound(job.model ?? '', world.backends);
-    return { ranked: able.map((backend) => ({ backend, reason: 'least_load' })), hold: world.hold };
+    return {
+      ranked: able.slice(0, world.ranks(job)).map((backend) => ({ backend, reason: 'least_load' })),
+      hold: world.hold,
+    };
   }
 
   const owner = createOwner(
@@ -123,6 +129,7 @@ export function createLaneWorld(backends: BackendView[], over: LaneOver = {}): L
     started,
     backends,
     rules,
+    ranks: () => Infinity,
     hold: false,
     overdue: (requestId) => overdue.get(requestId)?.(),
     ask,

@@ -20,6 +20,7 @@ const ask: LineAsk = {
 function send(change: Partial<LineAsk> = {}, maxAnswerBytes = 10_000) {
   let served: { head: ClientHead; upload: ClientUpload; client: ClientPort; terms: LineTerms } | undefined;
   const ends: LineEnd[] = [];
+  let places = 0;
   const feed = createBatchFeed(
     { maxAnswerBytes, maxReclaims: 2 },
     {
@@ -32,12 +33,17 @@ function send(change: Partial<LineAsk> = {}, maxAnswerBytes = 10_000) {
       }),
     },
   );
-  const sending = feed.send({ ...ask, ...change }, (end) => ends.push(end));
+  const sending = feed.send(
+    { ...ask, ...change },
+    (end) => ends.push(end),
+    () => (places += 1),
+  );
   if (served === undefined) throw new Error('nothing was served');
   const { client, terms } = served;
   return {
     ...served,
     ends,
+    places: () => places,
     abort: () => sending.abort(),
     answer(text: string, type = 'application/json', status = 200) {
       client.head(status, 'OK', ['Content-Type', type], { kind: 'stream' });
@@ -67,6 +73,8 @@ describe('a line on its way', () => {
 
   it('ends with its answer, told once', () => {
     const line = send();
+    line.terms.placed();
+    expect(line.places()).toBe(1);
     line.answer('{"id":"x"}');
     line.client.end();
     line.over();

@@ -33,6 +33,8 @@ interface Surroundings {
   asked: number[];
   /** backends on which it was asked to take prompts back */
   askedPrompts: string[];
+  /** with which bounds */
+  askedBounds: (number | undefined)[];
 }
 
 let around: Surroundings;
@@ -52,8 +54,9 @@ function open(makeCap?: () => BatchCap): Lanes {
       around.reclaimed.set(backend, { jobs: before.jobs + jobs, lostTokens: before.lostTokens + 100 });
       return { jobs, lostTokens: 100 };
     },
-    reclaimPrompts(backend) {
+    reclaimPrompts(backend, ttftBoundMs) {
       around.askedPrompts.push(backend);
+      around.askedBounds.push(ttftBoundMs);
       return { jobs: 0, lostTokens: 0 };
     },
     reclaimed: (backend) => around.reclaimed.get(backend) ?? { jobs: 0, lostTokens: 0 },
@@ -89,6 +92,7 @@ beforeEach(() => {
     looks: 0,
     asked: [],
     askedPrompts: [],
+    askedBounds: [],
   };
   lanes = open();
 });
@@ -301,6 +305,14 @@ describe('lanes', () => {
       around.abortsWork = undefined;
       ticks(2);
       expect(around.askedPrompts).toEqual(['a', 'a']);
+    });
+
+    it('say what bound the tightest of those that are late has', () => {
+      around.streams = [8000, 500, 900].map((ttftMs) => waitingStream({ bound: { ttftMs, tpotMs: 100 } }));
+      ticks(1);
+      around.streams = [waitingStream({ bound: { ttftMs: 900, tpotMs: 100 } })];
+      ticks(1);
+      expect(around.askedBounds).toEqual([500, 900]);
     });
 
     it('leave batch alone where requests wait in an engine that could run more: a prompt is before them', () => {

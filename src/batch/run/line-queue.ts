@@ -22,11 +22,11 @@ export interface LineQueue {
   first(line: QueuedLine): void;
   /** It is tried again when its time has come. */
   later(line: QueuedLine): void;
-  /** @returns the line to send now, which is out of the queue then */
-  next(nowMs: number): QueuedLine | undefined;
-  hasNext(nowMs: number): boolean;
-  /** When the next one is due, of those that must wait; undefined: none must. */
-  readonly dueMs: number | undefined;
+  /** @returns the line to send now, which is out of the queue then. @param mayTry leaves out of those that are tried again */
+  next(nowMs: number, mayTry?: (line: QueuedLine) => boolean): QueuedLine | undefined;
+  hasNext(nowMs: number, mayTry?: (line: QueuedLine) => boolean): boolean;
+  /** When the next one is due, of those that must wait for their time; undefined: none must. */
+  dueAfter(nowMs: number): number | undefined;
   /** Behind this one the store is to be asked; undefined: enough are here, or there are no more. */
   readonly wantsBehind: number | undefined;
   /** Nothing is here and nothing more in the store, but for what is under way. */
@@ -46,11 +46,11 @@ export function createLineQueue({ page, most }: { readonly page: number; readonl
 
   const left = () => fresh.length - at;
 
-  function due(nowMs: number): number {
+  function due(nowMs: number, mayTry?: (line: QueuedLine) => boolean): number {
     let best = -1;
     for (let i = 0; i < retries.length; i += 1) {
       const line = retries[i];
-      if (line === undefined || line.notBeforeMs > nowMs) continue;
+      if (line === undefined || line.notBeforeMs > nowMs || mayTry?.(line) === false) continue;
       if (best < 0 || line.rank < (retries[best]?.rank ?? 0)) best = i;
     }
     return best;
@@ -79,21 +79,21 @@ export function createLineQueue({ page, most }: { readonly page: number; readonl
     },
     first: (line) => void taken.push(line),
     later: (line) => void retries.push(line),
-    next(nowMs) {
+    next(nowMs, mayTry) {
       const back = taken.shift();
       if (back !== undefined) return back;
-      const index = due(nowMs);
+      const index = due(nowMs, mayTry);
       if (index >= 0) return retries.splice(index, 1)[0];
       if (retries.length >= most) return undefined;
       const line = fresh[at];
       if (line !== undefined) at += 1;
       return line;
     },
-    hasNext: (nowMs) => taken.length > 0 || (retries.length < most && left() > 0) || due(nowMs) >= 0,
-    get dueMs() {
-      return retries.length === 0
-        ? undefined
-        : retries.reduce((least, line) => Math.min(least, line.notBeforeMs), Infinity);
+    hasNext: (nowMs, mayTry) => taken.length > 0 || (retries.length < most && left() > 0) || due(nowMs, mayTry) >= 0,
+    dueAfter(nowMs) {
+      let leastMs = Infinity;
+      for (const { notBeforeMs } of retries) if (notBeforeMs > nowMs) leastMs = Math.min(leastMs, notBeforeMs);
+      return leastMs === Infinity ? undefined : leastMs;
     },
     get wantsBehind() {
       const isLow = left() < page / 2 && retries.length < most;

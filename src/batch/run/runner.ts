@@ -44,6 +44,8 @@ const lookMs = 1000;
 const statsMs = 5000;
 /** What failed is tried again after so long. */
 const failedMs = 1000;
+/** Of the lines under way so many may wait for quiet, which may not come all day: the others are for those that online leaves alone. */
+const mostWaitingShare = 0.5;
 /** All lines' texts that are under way. */
 const mostBytesInFlight = 64 * 1024 * 1024;
 
@@ -89,13 +91,15 @@ export function createRunner(settings: RunSettings, deps: RunDeps & { readonly o
     for (;;) {
       if (stopping || patience.isTroubled || clock.nowMs() - renewedMs > settings.leaseMs) return;
       const nowMs = clock.wallMs();
-      const able = [...held.values()].filter(({ life }) => life.sending?.hasNext(nowMs) === true);
+      const mayWait =
+        sum((sending) => sending.waiting) < Math.max(1, Math.floor(mostWaitingShare * settings.maxLinesInFlight));
+      const able = [...held.values()].filter(({ life }) => life.sending?.hasNext(nowMs, mayWait) === true);
       if (able.length === 0) return;
       const inFlight = sum((sending) => sending.inFlight);
       if (inFlight + sum((sending) => sending.unwritten) >= settings.maxLinesInFlight) return;
       if (inFlight > 0 && sum((sending) => sending.bytesInFlight) > mostBytesInFlight) return;
       const next = turns.next(able.map(({ life }) => ({ life, ...contender(life.batch) })));
-      next?.life.sending?.sendNext();
+      next?.life.sending?.sendNext(mayWait);
     }
   }
 

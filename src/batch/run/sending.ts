@@ -15,10 +15,12 @@ import { judgeTry, type TriedEnd } from './retry.ts';
 import type { RunCounts, RunDeps, RunSettings } from './run-deps.ts';
 
 export interface Sending {
-  /** Some line may go now. */
-  hasNext(nowMs: number): boolean;
-  sendNext(): void;
+  /** Some line may go now. @param mayWait also one that is likely to wait for quiet (`waiting`) */
+  hasNext(nowMs: number, mayWait: boolean): boolean;
+  sendNext(mayWait: boolean): void;
   readonly inFlight: number;
+  /** Of these, whose prompts online work took back before, and that have no place yet: nobody knows when they will. */
+  readonly waiting: number;
   /** What the lines under way hold in memory. */
   readonly bytesInFlight: number;
   /** Results that are not in the store yet. */
@@ -48,10 +50,19 @@ interface Flight {
   /** Absent while its text is being read. */
   sent: { abort(): void } | undefined;
   cut: boolean;
+  /** Its prompt was taken back so often, and it has no place yet. 0: none of these. */
+  waits: number;
 }
 
 const pageLines = 256;
 const mostBackingOff = 512;
+/**
+ * Lines of one batch that wait at once after their prompts were taken back equally often, and so want equally long quiet: as a place is
+ * had the next one follows, and those that want less don't wait behind those that want more.
+ */
+const mostWaiting = 4;
+/** What was taken more often waits no longer for that. */
+const mostTimes = 8;
 /** A line that could not be read, or came back unasked. */
 const shortDelayMs = 1000;
 /** Whoever is told to end does so at once; nobody waits for one that doesn't. */
@@ -66,6 +77,9 @@ export function createSending(
   const queue = createLineQueue({ page: pageLines, most: mostBackingOff });
   const flights = new Set<Flight>();
   let bytesInFlight = 0;
+  /** By how often their prompts were taken, lines that have no place yet. */
+  const waiting: number[] = Array.from({ length: mostTimes + 1 }, () => 0);
+  let waits = 0;
   let state: 'open' | 'ending' | 'dropped' = 'open';
   let fetching = false;
   let wake: Timer | undefined;
@@ -121,13 +135,32 @@ export function createSending(
   function arm(): void {
     wake?.cancel();
     wake = undefined;
-    const { dueMs } = queue;
+    const nowMs = clock.wallMs();
+    const dueMs = queue.dueAfter(nowMs);
     if (dueMs === undefined || state !== 'open') return;
-    const waitMs = Math.max(1, dueMs - clock.wallMs());
-    wake = clock.timer(waitMs, () => {
+    wake = clock.timer(Math.max(1, dueMs - nowMs), () => {
       wake = undefined;
+      arm();
       deps.ready();
     });
+  }
+
+  function countWaiting(times: number, by: 1 | -1): void {
+    if (times === 0) return;
+    waiting[times] = (waiting[times] ?? 0) + by;
+    waits += by;
+  }
+
+  function placed(flight: Flight): void {
+    if (flight.waits === 0) return;
+    countWaiting(flight.waits, -1);
+    flight.waits = 0;
+    deps.ready();
+  }
+
+  function mayTry(line: QueuedLine, mayWait: boolean): boolean {
+    const times = timesOf(line);
+    return times === 0 || (mayWait && (waiting[times] ?? 0) < mostWaiting);
   }
 
   function later(line: QueuedLine, delayMs: number): void {
@@ -165,7 +198,11 @@ export function createSending(
       reclaimed: line.reclaimed,
       promptsTaken: line.promptsTaken,
     };
-    const sent = sender.send(ask, (end) => land(flight, end));
+    const sent = sender.send(
+      ask,
+      (end) => land(flight, end),
+      () => placed(flight),
+    );
     flight.sent = sent;
     if (flight.cut) sent.abort();
   }
@@ -175,6 +212,8 @@ export function createSending(
     if (!flights.delete(flight)) return;
     const { line } = flight;
     bytesInFlight -= line.bytes;
+    countWaiting(flight.waits, -1);
+    flight.waits = 0;
     if (state !== 'dropped') {
       if (end.kind === 'reclaimed') giveWay(line, end.inPrompt);
       else if (end.kind === 'aborted' || !judged) later(line, shortDelayMs);
@@ -191,7 +230,10 @@ export function createSending(
     if (inPrompt) line.promptsTaken += 1;
     deps.counts.reclaimed += 1;
     deps.retried('reclaimed');
-    queue.first(line);
+    if (line.promptsTaken === 0) return queue.first(line);
+    // Before the others, but only so many of its kind.
+    line.notBeforeMs = 0;
+    queue.later(line);
   }
 
   function judge(line: QueuedLine, end: TriedEnd): void {
@@ -232,18 +274,22 @@ export function createSending(
 
   fetch();
   return {
-    hasNext: (nowMs) => state === 'open' && queue.hasNext(nowMs),
-    sendNext() {
-      const line = queue.next(clock.wallMs());
+    hasNext: (nowMs, mayWait) => state === 'open' && queue.hasNext(nowMs, (line) => mayTry(line, mayWait)),
+    sendNext(mayWait) {
+      const line = queue.next(clock.wallMs(), (one) => mayTry(one, mayWait));
       if (line === undefined) return;
-      const flight: Flight = { line, sent: undefined, cut: false };
+      const flight: Flight = { line, sent: undefined, cut: false, waits: timesOf(line) };
       flights.add(flight);
+      countWaiting(flight.waits, 1);
       bytesInFlight += line.bytes;
       launch(flight).catch(fail);
       fetch();
     },
     get inFlight() {
       return flights.size;
+    },
+    get waiting() {
+      return waits;
     },
     get bytesInFlight() {
       return bytesInFlight;
@@ -270,6 +316,10 @@ export function createSending(
       cutAll();
     },
   };
+}
+
+function timesOf({ promptsTaken }: QueuedLine): number {
+  return Math.min(mostTimes, promptsTaken);
 }
 
 /** The same one after a crash, so that an engine's log tells of both; another one for each further try. */

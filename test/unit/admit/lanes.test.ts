@@ -204,6 +204,19 @@ describe('what batch may use of a backend', () => {
     permitOf(second);
   });
 
+  it('is no prompt while an online one that is late waits for its first token, or its end', () => {
+    const world = createLaneWorld([sampleBackend('a')]);
+    world.rules.set('a', { ...open, gate: true });
+    const [late, gone] = [permitOf(world.online('late')), permitOf(world.online('gone'))];
+    const waiting = world.batch();
+    world.overdue('late');
+    world.overdue('gone');
+    late.decoding();
+    expect(isRunning(waiting)).toBe(false);
+    gone.settle();
+    permitOf(waiting);
+  });
+
   it('is no prompt either until an online stream that began has a few tokens, and the waiting one is told then', () => {
     const { clock, online, batch, rules } = createLaneWorld([sampleBackend('a')]);
     rules.set('a', { ...open, gate: true, settleMs: 120 });

@@ -69,6 +69,45 @@ describe('a place that an online job needs', () => {
     expect([long.taken, owner.reclaimPrompts('a').jobs, owner.reclaimPrompts('gone').jobs]).toEqual([true, 0, 0]);
   });
 
+  it('is had from such a prompt in time for the bound of the one that is late', () => {
+    const { batch, online, owner, clock } = createLaneWorld([sampleBackend('a', { engine: 'vllm' })]);
+    const long = batch('b', { job: { bodyBytes: 8000 }, loses: 2000, promptMs: 100 });
+    permitOf(online('online', { ttftBoundMs: 500 }));
+    clock.advance(250);
+    expect(owner.reclaimPrompts('a').jobs).toBe(0);
+    expect(owner.reclaimPrompts('a', 500).jobs).toBe(1);
+    expect(long.taken).toBe(true);
+  });
+
+  it('is had from the prompt that is in the way beside a minimum share, not from as many that lose less', () => {
+    const { batch, online, owner } = createLaneWorld([sampleBackend('a', { engine: 'llama-server', slots: 8 })], {
+      lanes: { batch: { minShare: 0.2 } },
+    });
+    const long = { bodyBytes: 8000 };
+    const decoding = [batch('d', { loses: 9 }), batch('d', { loses: 9 })];
+    for (const one of decoding) permitOf(one).decoding();
+    const [first, second] = [batch('b', { job: long, loses: 2000 }), batch('b', { job: long, loses: 2001 })];
+    permitOf(online());
+    expect([...decoding, first, second].map(({ taken }) => taken)).toEqual([false, false, true, true]);
+    expect(owner.running('a')).toEqual({ online: 1, batch: 2 });
+    // What is guaranteed stays, in the way or not.
+    const third = batch('b', { job: long, loses: 1 });
+    for (const one of decoding) permitOf(one).settle();
+    const fourth = batch('b', { job: long, loses: 2 });
+    permitOf(online());
+    expect([third.taken, fourth.taken]).toEqual([false, false]);
+  });
+
+  it('is not looked for among those that compute no prompt', () => {
+    const { batch, online } = createLaneWorld([sampleBackend('a', { engine: 'llama-server', slots: 8 })]);
+    let looks = 0;
+    const loses = () => ((looks += 1), 5);
+    permitOf(batch('decodes', { job: { bodyBytes: 8000 }, loses })).decoding();
+    batch('short', { job: { bodyBytes: 400 }, loses });
+    permitOf(online());
+    expect(looks).toBe(0);
+  });
+
   it('brings no prompt back where taking back is off', () => {
     const job = { bodyBytes: 8000 };
     const off = createLaneWorld([sampleBackend('a', { engine: 'llama-server', slots: 8 })], {
@@ -224,6 +263,91 @@ describe('a prompt that was taken back', () => {
     const two = createLaneWorld(['a', 'b'].map((name) => sampleBackend(name, { slots: 4 })));
     permitOf(two.online('online', { affinity: 'a' })).decoding();
     expect(permitOf(two.batch('b', { again: true, promptsTaken: 9 })).backend.name).toBe('b');
+  });
+
+  it('waits from when it was taken where that was later than the online prompt that took it', () => {
+    const { batch, online, owner, clock } = createLaneWorld([sampleBackend('a', { engine: 'vllm' })]);
+    batch('b', { job: long, loses: 2000, promptMs: 100 });
+    const user = permitOf(online());
+    clock.advance(1000);
+    expect(owner.reclaimPrompts('a').jobs).toBe(1);
+    user.decoding();
+    const again = batch('b', { job: long, again: true, promptsTaken: 1 });
+    clock.advance(249);
+    expect(isRunning(again)).toBe(false);
+    clock.advance(1);
+    permitOf(again);
+  });
+
+  it.each([
+    ['serves another model', sampleBackend('b', { models: ['n'] }), undefined],
+    ['is down', sampleBackend('b', { models: ['m'], health: 'down' }), undefined],
+    ['has no more for batch', sampleBackend('b', { models: ['m'] }), { ...open, cap: 0 }],
+  ])('keeps nobody waiting where the only quiet backend %s, and is not chosen for in vain', (_, quiet, rule) => {
+    let choices = 0;
+    const world = createLaneWorld([sampleBackend('a', { models: ['m'] }), quiet], { sees: () => (choices += 1) });
+    if (rule !== undefined) world.rules.set('b', rule);
+    const { clock, online, batch, owner } = world;
+    const job = { ...long, model: 'm' };
+    const user = () => permitOf(online('online', { job: { model: 'm' } })).decoding();
+    user();
+    const crowd = Array.from({ length: 40 }, (__, n) => batch(`b${n}`, { job, again: true, promptsTaken: 3 }));
+    world.rules.set('a', { ...open, cap: 0 });
+    const lucky = batch('once', { job, again: true });
+    expect(isRunning(lucky)).toBe(false);
+    world.rules.delete('a');
+    owner.capsChanged();
+    permitOf(lucky);
+    const before = choices;
+    for (let n = 0; n < 10; n += 1) user();
+    expect(choices - before).toBe(10);
+    expect(crowd.some(isRunning)).toBe(false);
+    clock.advance(1000);
+    expect(crowd.every(isRunning)).toBe(true);
+  });
+
+  it('keeps nobody waiting either where quiet backends are not to its taste', () => {
+    let choices = 0;
+    const over = { sees: () => (choices += 1) };
+    const world = createLaneWorld(
+      ['a', 'b', 'c'].map((name) => sampleBackend(name)),
+      over,
+    );
+    const { clock, online, batch, owner } = world;
+    const user = (affinity: string) => permitOf(online('online', { affinity })).decoding();
+    user('a');
+    user('c');
+    // Only the choice itself knows that they would go to the first alone.
+    world.ranks = (job) => (job.choices === 2 ? 1 : 2);
+    const job = { ...long, choices: 2 };
+    const crowd = Array.from({ length: 40 }, (_, n) => batch(`b${n}`, { job, again: true, promptsTaken: 4 }));
+    world.rules.set('b', { ...open, cap: 0 });
+    const lucky = batch('once', { job: long, again: true, promptsTaken: 1 });
+    expect(isRunning(lucky)).toBe(false);
+    world.rules.delete('b');
+    const before = choices;
+    for (let n = 0; n < 20; n += 1) user('c');
+    // Each of the crowd is chosen for once more at most.
+    expect(choices - before).toBeLessThanOrEqual(20 + 1 + 40);
+    owner.capsChanged();
+    expect(permitOf(lucky).backend.name).toBe('b');
+    clock.advance(2000);
+    expect(crowd.every(isRunning)).toBe(true);
+  });
+
+  it('does not wait for quiet any more once it is aged', () => {
+    const { clock, online, batch } = createLaneWorld([sampleBackend('a', { slots: 4 })], {
+      lanes: { batch: { agingMs: 700 } },
+    });
+    permitOf(online()).decoding();
+    const again = batch('b', { job: long, again: true, promptsTaken: 9 });
+    clock.advance(600);
+    permitOf(online()).decoding();
+    clock.advance(99);
+    expect(isRunning(again)).toBe(false);
+    clock.advance(1);
+    permitOf(again);
+    expect(clock.pending()).toBe(0);
   });
 
   it('does not wait for quiet within the minimum share', () => {

@@ -30,7 +30,8 @@ describe('the lines in hand', () => {
     queue.first(first);
     expect(drain(queue, 49)).toEqual([0, 2, 3]);
     expect(queue.hasNext(49)).toBe(false);
-    expect(queue.dueMs).toBe(50);
+    expect(queue.dueAfter(49)).toBe(50);
+    expect(queue.dueAfter(50)).toBeUndefined();
     expect(queue.isEmpty).toBe(false);
     expect(drain(queue, 50)).toEqual([1]);
     expect(queue.isEmpty).toBe(true);

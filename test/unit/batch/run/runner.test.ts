@@ -162,6 +162,74 @@ describe('a line that is taken back', () => {
   });
 });
 
+describe('lines whose prompts were taken back', () => {
+  const taken = { kind: 'reclaimed', inPrompt: true } as const;
+
+  it('leave half of the window to those that online leaves alone, while they wait for quiet', async () => {
+    const world = createBatchWorld();
+    await world.add(ids(12, 'a'), { tenant: 'ann' });
+    const runner = world.start({ maxLinesInFlight: 8 });
+    await world.rest();
+    for (let n = 0; n < 12; n += 1) {
+      world
+        .open()
+        .find(({ promptsTaken }) => promptsTaken === 0)
+        ?.end(taken);
+      await world.rest();
+    }
+    expect(world.open().map(({ promptsTaken }) => promptsTaken)).toEqual([1, 1, 1, 1]);
+    const { id } = await world.add(ids(6, 'b'), { tenant: 'bob' });
+    runner.wake();
+    await world.rest();
+    while (world.open().some(({ tenant }) => tenant === 'bob')) {
+      world
+        .open()
+        .filter(({ tenant }) => tenant === 'bob')
+        .forEach((line) => line.ok());
+      await world.pass(100);
+    }
+    expect((await world.batch(id)).status).toBe('completed');
+    const waiting = world.open();
+    expect(waiting).toHaveLength(4);
+    // As one has a place the next one follows.
+    waiting[0]?.placed();
+    waiting[0]?.placed();
+    await world.rest();
+    expect(world.open()).toHaveLength(5);
+    waiting[1]?.ok();
+    await world.rest();
+    expect(world.open()).toHaveLength(5);
+    while (world.open().length > 0) {
+      world.open().forEach((line) => line.ok());
+      await world.pass(100);
+    }
+    expect(await world.batch('batch_1')).toMatchObject({ status: 'completed', counts: { completed: 12 } });
+  });
+
+  it('wait for little quiet beside those that wait for much', async () => {
+    const world = createBatchWorld();
+    await world.add(ids(10));
+    world.start({ maxLinesInFlight: 32 });
+    await world.rest();
+    const long = new Set(ids(6));
+    for (let n = 0; n < 6 * 5; n += 1) {
+      world
+        .open()
+        .find(({ id, promptsTaken }) => long.has(id) && promptsTaken < 5)
+        ?.end(taken);
+      await world.rest();
+    }
+    const waiting = () => world.open().filter(({ promptsTaken }) => promptsTaken > 0);
+    expect(waiting().map(({ promptsTaken }) => promptsTaken)).toEqual([5, 5, 5, 5]);
+    world
+      .open()
+      .find(({ id }) => id === 'l9')
+      ?.end(taken);
+    await world.rest();
+    expect(waiting().map(({ promptsTaken }) => promptsTaken)).toEqual([5, 5, 5, 5, 1]);
+  });
+});
+
 describe('a cancel', () => {
   it('C174 cuts what is under way, and every line is in one of the files', async () => {
     const world = createBatchWorld();
