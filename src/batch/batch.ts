@@ -70,6 +70,8 @@ export interface StoredBatch {
   readonly cancellingAt?: number;
   readonly cancelledAt?: number;
   readonly counts: { readonly total: number; readonly completed: number; readonly failed: number };
+  /** How many of the failed ones have no answer since the batch was cancelled or expired; absent: none. */
+  readonly unrun?: number;
   readonly usage: BatchUsage;
   readonly metadata?: Readonly<Record<string, string>>;
   readonly outputFileId?: string;
@@ -103,6 +105,8 @@ export interface LineResult {
   readonly line: number;
   /** true: into the output file and counted `completed`; false: into the error file and counted `failed` */
   readonly ok: boolean;
+  /** not `ok` since its batch was cancelled or expired: counted `unrun` too */
+  readonly unrun?: true;
   /** the whole JSON object, without line end */
   readonly text: string;
   readonly usage?: BatchUsage;

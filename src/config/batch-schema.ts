@@ -52,7 +52,10 @@ export const batch = field.section(
     ),
     // So that nobody takes all of them.
     maxTenantUploads: v.optional(
-      field.wholeNumber({ unit: 'uploads', min: 1, max: 10_000 }, "Of these a tenant's; one more gets 429."),
+      field.wholeNumber(
+        { unit: 'uploads', min: 1, max: 10_000 },
+        "Of these a tenant's, where auth tells tenants apart; one more gets 429.",
+      ),
       16,
     ),
     maxOpenBatches: v.optional(

@@ -116,7 +116,13 @@ describe('lines on simulated engines', () => {
     const page = await (await fetch(`${proxy.adminUrl}/batches`)).text();
     expect(JSON.parse(page)).toMatchObject({
       batches: [
-        { id, tenant: 'anonymous', status: 'completed', lines: { total: 3, completed: 3, failed: 0, left: 0 } },
+        {
+          id,
+          tenant: 'anonymous',
+          status: 'completed',
+          endedAt: expect.any(Number) as unknown,
+          lines: { total: 3, completed: 3, failed: 0, left: 0 },
+        },
       ],
     });
     expect(page).not.toContain('about');
@@ -187,6 +193,10 @@ describe('a batch that does not come to its end', () => {
     const errors = await resultLines(proxy.url, batch.error_file_id);
     expect([...output, ...errors].map((line) => line.custom_id).toSorted()).toEqual(names(25).toSorted());
     expect(errors.every(({ error }) => error?.code === 'batch_cancelled')).toBe(true);
+    const page: unknown = await (await fetch(`${proxy.adminUrl}/batches`)).json();
+    // Beside OpenAI's count, in which they failed.
+    const lines = { total: 25, completed: 5, failed: 0, unrun: 20, left: 0 };
+    expect(page).toMatchObject({ batches: [{ id, status: 'cancelled', endedAt: batch.cancelled_at, lines }] });
     const cut = server.requests.filter((request) => request.method === 'POST' && Number(userOf(request).slice(1)) >= 5);
     expect(cut).toHaveLength(8);
     await eventually(() => cut.every((request) => !server.connectionOf(request).open), 'their requests are cut');

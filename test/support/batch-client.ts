@@ -7,6 +7,7 @@ export interface ApiBatch {
   readonly status: string;
   readonly output_file_id: string | null;
   readonly error_file_id: string | null;
+  readonly cancelled_at?: number | null;
   readonly request_counts: { readonly total: number; readonly completed: number; readonly failed: number };
   readonly errors: { readonly data: readonly { readonly message: string }[] } | null;
 }

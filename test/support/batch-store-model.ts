@@ -197,6 +197,7 @@ export function createBatchStoreModel(): BatchStoreModel {
         const more = result.usage;
         entry.batch = {
           ...entry.batch,
+          ...(result.unrun === true ? { unrun: (entry.batch.unrun ?? 0) + 1 } : {}),
           counts: {
             ...counts,
             completed: counts.completed + Number(result.ok),

@@ -396,6 +396,19 @@ export function describeBatchStore(name: string, open: () => Promise<StoreWorld>
         });
       });
 
+      it('are told apart where their batch was over before them', async () => {
+        const lease = await begun(4);
+        await store.addResults(lease, [sampleResult(1, { ok: false }), sampleResult(2)]);
+        expect(await store.batch('anna', 'batch_1')).not.toHaveProperty('unrun');
+        const unrun = sampleResult(3, { ok: false, unrun: true });
+        await store.addResults(lease, [unrun, sampleResult(4, { ok: false, unrun: true })]);
+        await store.addResults(lease, [unrun]);
+        expect(await store.batch('anna', 'batch_1')).toMatchObject({
+          counts: { total: 4, completed: 1, failed: 3 },
+          unrun: 2,
+        });
+      });
+
       it('C176 of a line that has one already change nothing', async () => {
         const lease = await begun(3);
         await store.addResults(lease, [sampleResult(1, { text: '"first"' }), sampleResult(1, { text: '"same call"' })]);

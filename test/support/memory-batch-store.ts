@@ -251,6 +251,7 @@ export function createMemoryBatchStore(nowMs: () => number = () => performance.n
         const { counts, usage } = kept.batch;
         const { inputTokens, cachedTokens, outputTokens, reasoningTokens } = result.usage ?? noUsage;
         update(kept, {
+          ...(result.unrun === true ? { unrun: (kept.batch.unrun ?? 0) + 1 } : {}),
           counts: {
             total: counts.total,
             completed: counts.completed + (result.ok ? 1 : 0),

@@ -2,6 +2,7 @@
  * `POST /v1/files`: streams the file to the shelf while it comes, and enters it once it is whole and allowed. Whatever goes wrong,
  * nothing of it stays: a crash between shelf and entry leaves bytes without an entry, which sweeping removes.
  */
+import { anonymousTenant } from '../../domain/tenant.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import type { RouteReply, RouteRequest } from '../../platform/own-route.ts';
@@ -185,7 +186,9 @@ function createUploadCount({ maxUploads, maxTenantUploads }: UploadSettings) {
     /** @returns why one more may not come; else it counts until `end` */
     begin(tenant: string): Fault | undefined {
       const own = byTenant.get(tenant) ?? 0;
-      if (own >= maxTenantUploads) return tooManyUploads(`${own} of your files`, 'batch.maxTenantUploads');
+      // Without keys all are one tenant: nobody is kept from taking what is another's.
+      if (tenant !== anonymousTenant && own >= maxTenantUploads)
+        return tooManyUploads(`${own} of your files`, 'batch.maxTenantUploads');
       if (all >= maxUploads) return tooManyUploads(`${all} files`, 'batch.maxUploads');
       byTenant.set(tenant, own + 1);
       all += 1;

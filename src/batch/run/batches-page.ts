@@ -18,6 +18,9 @@ export function batchesPage({ batches, hasMore, progress, nowSeconds }: BatchesS
 function shown(batch: StoredBatch, progress: BatchProgress | undefined, nowSeconds: number): object {
   const { id, tenant, status, endpoint, model, counts, usage, createdAt, expiresAt, errors } = batch;
   const isOpen = !endedStatuses.has(status);
+  const { total, completed } = counts;
+  const unrun = batch.unrun ?? 0;
+  const endedAt = batch.completedAt ?? batch.failedAt ?? batch.expiredAt ?? batch.cancelledAt;
   const left = Math.max(0, counts.total - counts.completed - counts.failed);
   return {
     id,
@@ -25,10 +28,12 @@ function shown(batch: StoredBatch, progress: BatchProgress | undefined, nowSecon
     status,
     endpoint,
     ...(model === undefined ? {} : { model }),
-    lines: { ...counts, left },
+    // Those without a result of their own, since the batch was cancelled or expired, failed at nothing.
+    lines: { total, completed, failed: counts.failed - unrun, ...(unrun === 0 ? {} : { unrun }), left },
     usage,
     createdAt,
     expiresAt,
+    ...(endedAt === undefined ? {} : { endedAt }),
     ...(errors.length === 0 ? {} : { errors: errors.length }),
     ...(isOpen ? { ageSeconds: nowSeconds - createdAt, secondsToExpiry: expiresAt - nowSeconds } : {}),
     ...(progress === undefined ? {} : { here: here(progress) }),

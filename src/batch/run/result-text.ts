@@ -32,7 +32,7 @@ const whyUnfinished: Readonly<Record<Unfinished, string>> = {
 };
 
 export function unfinished(batchId: string, line: NamedLine, code: Unfinished): LineResult {
-  return failure(batchId, line, { code, message: whyUnfinished[code] });
+  return { ...failure(batchId, line, { code, message: whyUnfinished[code] }), unrun: true };
 }
 
 /** It can't be mistaken: what an answer holds stands before the text's last member. */

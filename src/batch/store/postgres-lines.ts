@@ -43,7 +43,8 @@ export function createPostgresLines({ transaction }: PostgresLink): LineCalls {
     const sums = sumResults(marked.flatMap(({ line }) => firsts.get(line) ?? []));
     await turn.run(
       `update warmlane_batches set completed = completed + $2, failed = failed + $3, input_tokens = input_tokens + $4,
-         cached_tokens = cached_tokens + $5, output_tokens = output_tokens + $6, reasoning_tokens = reasoning_tokens + $7
+         cached_tokens = cached_tokens + $5, output_tokens = output_tokens + $6, reasoning_tokens = reasoning_tokens + $7,
+         unrun = unrun + $8
         where seq = $1`,
       seq,
       sums.completed,
@@ -52,6 +53,7 @@ export function createPostgresLines({ transaction }: PostgresLink): LineCalls {
       sums.cachedTokens,
       sums.outputTokens,
       sums.reasoningTokens,
+      sums.unrun,
     );
   }
 

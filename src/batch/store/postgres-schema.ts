@@ -100,4 +100,6 @@ export const postgresSteps: readonly string[] = [
   -- Uncompressed, so that a part of a chunk is read without the rest.
   alter table warmlane_shelf_chunks alter column body set storage external;
   `,
+  // Of the failed lines those that were cancelled or expired.
+  'alter table warmlane_batches add column unrun integer not null default 0',
 ];

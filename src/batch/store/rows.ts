@@ -54,6 +54,7 @@ export interface BatchRow {
   readonly output_file_id: string | null;
   readonly error_file_id: string | null;
   readonly output_expires_seconds: number | null;
+  readonly unrun: number;
 }
 
 export const fileColumns = [
@@ -95,6 +96,7 @@ export const batchColumns = [
   'output_file_id',
   'error_file_id',
   'output_expires_seconds',
+  'unrun',
 ] as const satisfies readonly (keyof BatchRow)[];
 
 /** Where the moment stands at which a batch came to a status; `validating` is its creation. */
@@ -158,6 +160,7 @@ export function batchCells(batch: StoredBatch): readonly Cell[] {
     batch.outputFileId ?? null,
     batch.errorFileId ?? null,
     batch.outputExpiresSeconds ?? null,
+    batch.unrun ?? 0,
   ];
 }
 
@@ -192,6 +195,7 @@ export function batchOf(row: BatchRow): StoredBatch {
     ...(row.output_file_id !== null && { outputFileId: row.output_file_id }),
     ...(row.error_file_id !== null && { errorFileId: row.error_file_id }),
     ...(row.output_expires_seconds !== null && { outputExpiresSeconds: row.output_expires_seconds }),
+    ...(row.unrun > 0 && { unrun: row.unrun }),
   };
 }
 
@@ -211,13 +215,23 @@ export function encodeErrors(errors: readonly BatchError[]): string {
 export interface ResultSums extends BatchUsage {
   readonly completed: number;
   readonly failed: number;
+  readonly unrun: number;
 }
 
 export function sumResults(results: readonly LineResult[]): ResultSums {
-  const sums = { completed: 0, failed: 0, inputTokens: 0, cachedTokens: 0, outputTokens: 0, reasoningTokens: 0 };
-  for (const { ok, usage } of results) {
+  const sums = {
+    completed: 0,
+    failed: 0,
+    unrun: 0,
+    inputTokens: 0,
+    cachedTokens: 0,
+    outputTokens: 0,
+    reasoningTokens: 0,
+  };
+  for (const { ok, unrun, usage } of results) {
     if (ok) sums.completed += 1;
     else sums.failed += 1;
+    if (unrun === true) sums.unrun += 1;
     if (usage === undefined) continue;
     sums.inputTokens += usage.inputTokens;
     sums.cachedTokens += usage.cachedTokens;

@@ -48,7 +48,7 @@ export function createSqliteLines(database: SqliteDatabase, { held }: SqliteBatc
   const keep = prepare(database, 'insert into results (batch, line, ok, text) values (?, ?, ?, ?)');
   const count = prepare(
     database,
-    `update batches set completed = completed + ?, failed = failed + ?, input_tokens = input_tokens + ?,
+    `update batches set completed = completed + ?, failed = failed + ?, unrun = unrun + ?, input_tokens = input_tokens + ?,
        cached_tokens = cached_tokens + ?, output_tokens = output_tokens + ?, reasoning_tokens = reasoning_tokens + ?
       where seq = ?`,
   );
@@ -93,6 +93,7 @@ export function createSqliteLines(database: SqliteDatabase, { held }: SqliteBatc
       count.run(
         sums.completed,
         sums.failed,
+        sums.unrun,
         sums.inputTokens,
         sums.cachedTokens,
         sums.outputTokens,

@@ -86,4 +86,6 @@ export const sqliteSteps: readonly string[] = [
   ) strict;
   create index results_of_batch on results (batch, ok, line);
   `,
+  // Of the failed lines those that were cancelled or expired.
+  'alter table batches add column unrun integer not null default 0',
 ];

@@ -83,6 +83,14 @@ describe('uploads at one time', () => {
     for (const client of first) client.leave();
   });
 
+  it('are bounded in all alone where no key is asked for: then everybody is one tenant', async () => {
+    await start({ settings: { maxTenantUploads: 1, maxUploads: 3 } });
+    const clients = [await begun('anonymous'), await begun('anonymous'), await begun('anonymous')];
+    await eventually(() => api.onShelf().length === 3, 'three half-written files');
+    await refusedTo('anonymous', 'batch.maxUploads');
+    for (const client of clients) client.leave();
+  });
+
   it('are among the requests that their tenant may have at one time, until they are answered', async () => {
     let under = 0;
     await start({
