@@ -27,7 +27,7 @@ export function banner(facts: BannerFacts): string {
   const lines = [
     '',
     `warmlane listens at ${data}`,
-    ...(demo === undefined ? [] : [demoLine(demo)]),
+    ...(demo === undefined ? [] : [demoLine(demo, asksForKeys)]),
     ...describeFleet(fleet).map((line) => `  ${line}`),
     ...noneUp(fleet, downIntervalMs),
     '',
@@ -81,8 +81,9 @@ function noneUp({ backends }: FleetSnapshot, downIntervalMs: number): readonly s
   return ['', `${advice}; warmlane looks again ${often}.`];
 }
 
-function demoLine(demo: 'asked' | 'nothing_found'): string {
+function demoLine(demo: 'asked' | 'nothing_found', asksForKeys: boolean): string {
   const why =
     demo === 'asked' ? 'as you asked' : 'no model server was named, and none answers at a usual place of this machine';
-  return `DEMO (${why}): these two servers are simulated, and so is some traffic:`;
+  const traffic = asksForKeys ? 'the demo sends no traffic of its own, as auth asks for a key' : 'so is some traffic';
+  return `DEMO (${why}): these two servers are simulated, and ${traffic}:`;
 }

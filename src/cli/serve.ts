@@ -80,7 +80,8 @@ export async function serve(request: LoadRequest, process: Process): Promise<num
         setLogLevel: (level) => (logging.level = level),
       }),
     );
-    demo?.startTraffic(urls.data);
+    // It has no key, and whoever wants keys wants no traffic without: the banner says so.
+    if (config.access.auth === undefined) demo?.startTraffic(urls.data);
   }
   await signals.asked;
   reloads.stop();

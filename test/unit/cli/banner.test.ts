@@ -83,6 +83,12 @@ describe('banner', () => {
     expect(shown({})).not.toContain('Batch');
   });
 
+  it('says whether the demo sends anything itself: it has no key', () => {
+    expect(shown({ demo: 'asked' })).toContain('simulated, and so is some traffic:');
+    const keyed = shown({ demo: 'asked', asksForKeys: true });
+    expect(keyed).toContain('simulated, and the demo sends no traffic of its own, as auth asks for a key:');
+  });
+
   it('names the program as it was started', () => {
     expect(shown({ demo: 'nothing_found', program: 'npm start --' })).toContain(
       'With your own servers: npm start -- --backend http://127.0.0.1:8000',
