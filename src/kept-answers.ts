@@ -46,10 +46,10 @@ export function isBegunBy({ stickyKey, refersTo, generates }: Job): boolean {
 
 /** @param underWay all requests, in any order */
 export function createKeptAnswers(sticky: Sticky, underWay: () => readonly UnderWay[]): KeptAnswers {
-  function whose(id: string, asking: Job): 'own' | 'unknown' | 'foreign' {
+  function whose(id: string, asking: Job, running: () => readonly UnderWay[]): 'own' | 'unknown' | 'foreign' {
     if (id === unreadId) return 'foreign';
     const known = sticky.find(id);
-    const begun = known === undefined ? underWay().find(({ job, observer }) => begins(job, observer, id)) : undefined;
+    const begun = known === undefined ? running().find(({ job, observer }) => begins(job, observer, id)) : undefined;
     const tenant = known === undefined ? begun?.job?.tenant : known.tenant;
     if (tenant === undefined) return 'unknown';
     return tenant === asking.tenant ? 'own' : 'foreign';
@@ -63,15 +63,17 @@ export function createKeptAnswers(sticky: Sticky, underWay: () => readonly Under
   return {
     check(head, job, ids) {
       if (ids === undefined) return undefined;
+      let copied: readonly UnderWay[] | undefined;
+      const running = () => (copied ??= underWay());
       for (const id of job.refersTo ?? []) {
-        const found = whose(id, job);
+        const found = whose(id, job, running);
         if (found === 'foreign' || (found === 'unknown' && ids === 'own')) return idNotFound(id);
       }
       const conversation = head.header(conversationHeader);
       if (conversation === undefined || conversation === '') return undefined;
       // Sent twice, Node joins them: a server might take either.
       const isOne = !conversation.includes(',') && conversation.length <= maxIdChars;
-      const found = isOne ? whose(conversation, job) : 'foreign';
+      const found = isOne ? whose(conversation, job, running) : 'foreign';
       if (found === 'own') return undefined;
       // A generation begins it. What else would read it may have it only if it is its tenant's.
       return found === 'unknown' && (job.generates || ids === 'own_or_unknown') ? undefined : conversationHeader;

@@ -56,7 +56,7 @@ export function modelNotAllowed(model: string | undefined): Refusal {
 export function idNotFound(id: string): Refusal {
   const what =
     id === ''
-      ? "The request may refer to an earlier answer by an id that can't be read, so nobody knows whose that is. Send a JSON object in UTF-8, with an id as it was given."
+      ? "The request may refer to an earlier answer by an id that can't be read, so nobody knows whose that is. Send a JSON object in UTF-8, with an id as it was given; one conv_id; and a path without dot segments (..), path parameters (;) and encoded marks."
       : `Nothing with the id "${id.slice(0, shownIdChars)}" is known here as this key's own. It may be another tenant's, older than warmlane's last start, or made through another one; send the whole conversation instead.`;
   return {
     refused: true,

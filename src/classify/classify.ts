@@ -50,9 +50,11 @@ export function classify(head: ClassifyHead, body: ClassifyBody, settings: Class
   const scan = body.scan?.readable ? body.scan : undefined;
   const endpoint = found.reads === 'invocations' ? resolveInvocation(found, scan) : found;
   const keys = keysRead(found.reads);
+  const references = keysRead(found.refersBy ?? 'nothing');
   const duplicate =
-    scan?.duplicates.find((key) => keys.has(key) || (key === 'priority' && takesPriority(endpoint))) ??
-    body.multipart?.duplicates[0];
+    scan?.duplicates.find(
+      (key) => keys.has(key) || references.has(key) || (key === 'priority' && takesPriority(endpoint)),
+    ) ?? body.multipart?.duplicates[0];
   if (duplicate !== undefined) return duplicateKey(duplicate);
 
   const { query } = splitTarget(head.target);

@@ -2,9 +2,11 @@
  * The closed table of what each path is for. A path that isn't in it is `other` and passes through.
  * Decides nothing about the body; `wanted-keys.ts` says which keys of it are read for each endpoint.
  */
+import { unreadId } from '../domain/job.ts';
 import type { EndpointKind, StreamFormat } from '../domain/names.ts';
 import { findControl } from './control-routes.ts';
-import { lenientPaths, matchedPath, splitTarget } from './request-path.ts';
+import { isPlainPath, ownNames, readKeptPath, type Referring } from './kept-paths.ts';
+import { matchedPath, splitTarget } from './request-path.ts';
 import type { ControlKey } from './settings.ts';
 
 /** How a body is read: which keys have a meaning in it. */
@@ -37,6 +39,10 @@ export interface Endpoint {
   readonly control?: ControlKey;
   /** Id in the path of something that one backend keeps (a response, a conversation, a stored chat). */
   readonly pathId?: string;
+  /** What else the path may name of that kind: by other readings than the plain one. */
+  readonly morePathIds?: readonly string[];
+  /** Its body refers to what a backend keeps as this route's does, whatever else it `reads`. */
+  readonly refersBy?: Referring;
   /** Model named by the path. */
   readonly pathModel?: string;
 }
@@ -47,13 +53,25 @@ export function findEndpoint(method: string, target: string): Endpoint {
   const exact = table.get(rowKey(method, path));
   if (exact !== undefined) return exact;
   const control = findControl(method, path);
-  if (control !== undefined) return { ...other, kind: 'control', control };
+  if (control !== undefined) return withKept({ ...other, kind: 'control', control }, method, path);
   const matched = matchedPath(path);
   const found = table.get(rowKey(method, matched)) ?? findByPattern(method, matched);
-  if (found !== undefined) return found;
-  const base = takesBody(method) ? otherWithBody : other;
-  const pathId = findHiddenId(path);
-  return pathId === undefined ? base : { ...base, pathId };
+  if (found !== undefined && isPlainPath(path)) return found;
+  return withKept(found ?? (takesBody(method) ? otherWithBody : other), method, path);
+}
+
+/** With all that a server could find in a path where it isn't in plain sight. @param path undecoded */
+function withKept(found: Endpoint, method: string, path: string): Endpoint {
+  const { ids, refersBy } = readKeptPath(takesBody(method), path);
+  if (ids.length === 0 && refersBy === undefined) return found;
+  const pathId = found.pathId ?? ids.find((id) => id !== unreadId);
+  const more = ids.filter((id) => id !== pathId);
+  return {
+    ...found,
+    ...(pathId === undefined ? {} : { pathId }),
+    ...(more.length === 0 ? {} : { morePathIds: more }),
+    ...(refersBy === undefined ? {} : { refersBy }),
+  };
 }
 
 const other: Endpoint = {
@@ -90,6 +108,8 @@ const ollamaGenerate = {
 const embeddings = serving('embeddings', true);
 const rerank = serving('rerank', true);
 const tokenize = serving('tokenize', false);
+/** The prompt that they show, or count, is that of the earlier answer too. */
+const tokenizeResponse: Endpoint = { ...tokenize, refersBy: 'responses' };
 const transcription: Endpoint = { ...serving('audio', true), generates: true };
 const models: Endpoint = { ...other, kind: 'models' };
 
@@ -116,9 +136,10 @@ const rows: readonly (readonly [Endpoint, readonly string[]])[] = [
   [transcription, ['/v1/audio/transcriptions', '/v1/audio/translations']],
   [serving('audio', false), ['/v1/audio/speech']],
   [tokenize, ['/tokenize', '/detokenize', '/v1/tokenize', '/v1/detokenize', '/chat_tokenize', '/apply-template']],
-  [tokenize, ['/v1/messages/count_tokens', '/v1/responses/input_tokens', '/responses/input_tokens']],
+  [tokenize, ['/v1/messages/count_tokens']],
+  [tokenizeResponse, ['/v1/responses/input_tokens', '/responses/input_tokens', '/v1/responses/render']],
   [tokenize, ['/v1/chat/completions/input_tokens', '/chat/completions/input_tokens']],
-  [tokenize, ['/v1/chat/completions/render', '/v1/completions/render', '/v1/messages/render', '/v1/responses/render']],
+  [tokenize, ['/v1/chat/completions/render', '/v1/completions/render', '/v1/messages/render']],
   [tokenize, ['/v1/chat/completions/derender', '/v1/completions/derender']],
 ];
 
@@ -149,25 +170,12 @@ function findByPattern(method: string, path: string): Endpoint | undefined {
   const kept = /^\/v1\/(responses|conversations|chat\/completions)\/([^/]+)(?:\/|$)/.exec(path);
   if (kept?.[2] !== undefined && path !== generationControl) {
     const isResponse = kept[1] === 'responses';
+    // With a slash behind it, say.
+    if (takesBody(method) && kept[1] !== 'conversations' && ownNames.has(kept[2])) return undefined;
     return { ...base, pathId: kept[2], ...(isResponse ? { kind: 'responses', format: 'responses' } : {}) };
   }
   const model = /^\/v1\/models\/(.+)$/.exec(path)?.[1];
   return model === undefined ? undefined : { ...base, pathModel: fromUtf8(model) };
-}
-
-/** An id that a lenient server, or one behind a gateway, could find in a path where it isn't in plain sight. @param path undecoded */
-function findHiddenId(path: string): string | undefined {
-  for (const segments of lenientPaths(path)) {
-    const at = segments.findIndex(
-      (segment, index) =>
-        segment === 'responses' ||
-        segment === 'conversations' ||
-        (segment === 'completions' && segments[index - 1] === 'chat'),
-    );
-    const id = at < 0 ? undefined : segments[at + 1];
-    if (id !== undefined) return id;
-  }
-  return undefined;
 }
 
 /** Decoded paths hold one character a byte. */

@@ -35,6 +35,8 @@ export interface BodyWitness {
 export interface PlannedEndpoint {
   readonly kind: EndpointKind;
   readonly readsBody: boolean;
+  /** Servers look for ids in it, whatever it calls itself. */
+  readonly refersBy?: unknown;
 }
 
 /** How a body is to be taken in. */
@@ -71,7 +73,8 @@ export function planBody(upload: ClientUpload, contentType: string | undefined, 
   const type = (contentType ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
   if (endpoint.readsBody && type === 'multipart/form-data') return 'multipart';
   const json = type === '' || type === 'application/json' || type.endsWith('+json');
-  if (endpoint.readsBody && (json || endpoint.kind !== 'other')) return 'json';
+  const isKnown = endpoint.kind !== 'other' || endpoint.refersBy !== undefined;
+  if (endpoint.readsBody && (json || isKnown)) return 'json';
   return upload.bytes !== undefined && upload.bytes <= smallBytes ? 'hold' : 'stream';
 }
 

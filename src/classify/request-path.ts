@@ -27,12 +27,24 @@ export function matchedPath(path: string): string {
  * dot segments resolved before or after collapsing, path parameters (`;a=b`) kept or dropped.
  */
 export function lenientPaths(path: string): readonly (readonly string[])[] {
-  let decoded = path;
-  for (let round = 0; round < 3 && decoded.includes('%'); round += 1) decoded = decodeOnce(decoded);
-  const segments = decoded.replace(blankOrControl, '').replaceAll('\\', '/').split('/').slice(1);
+  const decoded = decodeFully(path);
+  const segments = decoded.replaceAll('\\', '/').split('/').slice(1);
   const readings = readSegments(segments);
   if (!decoded.includes(';')) return readings;
   return [...readings, ...readSegments(segments.map((segment) => segment.replace(/;.*$/, '')))];
+}
+
+/** The path as far as it can be decoded, and all names in it whatever stands between them: nothing is resolved. */
+export function rawNames(path: string): { readonly decoded: string; readonly names: readonly string[] } {
+  const decoded = decodeFully(path);
+  return { decoded, names: decoded.split(/[/\\;?#]/) };
+}
+
+/** Up to three times, blanks and control characters dropped. */
+function decodeFully(path: string): string {
+  let decoded = path;
+  for (let round = 0; round < 3 && decoded.includes('%'); round += 1) decoded = decodeOnce(decoded);
+  return decoded.replace(blankOrControl, '');
 }
 
 function readSegments(segments: readonly string[]): readonly (readonly string[])[] {

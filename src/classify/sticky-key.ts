@@ -6,10 +6,13 @@ import { unreadId } from '../domain/job.ts';
 import { type JsonField, scanJson, type JsonScanResult } from '../platform/json-scan.ts';
 import { readJsonString } from '../platform/json-value.ts';
 import type { Endpoint } from './endpoint-table.ts';
+import type { Referring } from './kept-paths.ts';
 import { queryValues } from './request-path.ts';
 
 /** Longer names are none that an engine gave. */
 const maxChars = 512;
+/** Of one name in a query, which every server reads as one: what comes more often is somebody's try. */
+const maxQueryIds = 4;
 
 export interface StickySources {
   readonly endpoint: Endpoint;
@@ -34,12 +37,22 @@ export function readReferences(sources: StickySources): References {
   const { endpoint, query, conversationHeader: header } = sources;
   const ids: string[] = [];
   add(ids, endpoint.pathId);
-  fromBody(ids, sources);
-  // llama-server's resumable streams: GET /v1/stream?conv_id=…, begun with the header. Of two a server takes either.
-  if (query !== '') for (const id of queryValues(query, 'conv_id')) add(ids, id);
-  if (ids.length === 0 && header === undefined) return none;
+  for (const id of endpoint.morePathIds ?? []) ids.push(id.length > maxChars ? unreadId : id);
+  const { reads, refersBy } = endpoint;
+  if (reads === 'generation' || reads === 'responses') fromBody(ids, reads, sources);
+  if (query !== '') fromQuery(ids, query);
   const key = ids[0] ?? header;
+  // By a reading that isn't the plain one: it must be the asker's own, but takes the request nowhere.
+  if (refersBy !== undefined) fromBody(ids, refersBy, sources);
+  if (ids.length === 0 && header === undefined) return none;
   return key === undefined || key === unreadId || key.length > maxChars ? { ids } : { key, ids };
+}
+
+/** llama-server's resumable streams: GET /v1/stream?conv_id=…, begun with the header. Of two a server takes either. */
+function fromQuery(ids: string[], query: string): void {
+  const named = queryValues(query, 'conv_id');
+  if (named.length > maxQueryIds) ids.push(unreadId);
+  else for (const id of named) add(ids, id);
 }
 
 function add(ids: string[], id: string | undefined): void {
@@ -51,14 +64,13 @@ function addField(ids: string[], field: JsonField | undefined): void {
   if (field?.kind === 'string') add(ids, readJsonString(field) ?? 'x'.repeat(maxChars + 1));
 }
 
-function fromBody(ids: string[], { endpoint, scan, bodyBytes }: StickySources): void {
-  if (endpoint.reads !== 'generation' && endpoint.reads !== 'responses') return;
+function fromBody(ids: string[], by: Referring, { scan, bodyBytes }: StickySources): void {
   if (scan === undefined) {
     // Another encoding of JSON, say: servers may read it.
     if (bodyBytes > 0) ids.push(unreadId);
     return;
   }
-  if (endpoint.reads === 'generation') return addField(ids, scan.fields.get('id'));
+  if (by === 'generation') return addField(ids, scan.fields.get('id'));
   addField(ids, scan.fields.get('previous_response_id'));
   const conversation = scan.fields.get('conversation');
   if (conversation?.kind !== 'object') return addField(ids, conversation);

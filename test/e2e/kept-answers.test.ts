@@ -97,6 +97,45 @@ describe('a response that a backend keeps', () => {
     expect(await ask(proxy, requestBytes('GET /v1/responses/resp_2', by('b')))).toMatchObject({ status: 200 });
   });
 
+  it('is not reached by a spelling of the path that a gateway would make another one of', async () => {
+    const { backend, proxy } = await opened({ access: unknownPass(accessOf([{ name: 'a' }, { name: 'b' }])) });
+    await ask(proxy, postBytes('/v1/responses', asked, by('a')));
+    await ask(proxy, postBytes('/v1/responses', asked, by('b')));
+    const goesOn = { ...asked, previous_response_id: 'resp_1' };
+    const plainText = { ...by('b'), 'Content-Type': 'text/plain', 'Transfer-Encoding': 'chunked' };
+    const text = JSON.stringify(goesOn);
+    for (const way of [
+      requestBytes('GET /v1/responses/resp_2/../resp_1', by('b')),
+      requestBytes('GET /v1/responses/resp_2%2f..%2fresp_1', by('b')),
+      requestBytes('GET /v1/models/../responses/resp_1', by('b')),
+      handshakeBytes('/v1/models/../responses/resp_1', by('b')),
+      requestBytes('DELETE /v1/responses/resp_2;/../resp_1', by('b')),
+      ...[
+        '//v1/responses',
+        '/v1/responses/',
+        '/openai/v1/responses',
+        '/v1/x/../responses',
+        '/v1/responses/render',
+      ].flatMap((path) => [
+        postBytes(path, goesOn, by('b')),
+        requestBytes(`POST ${path}`, plainText, Buffer.from(`${text.length.toString(16)}\r\n${text}\r\n0\r\n\r\n`)),
+      ]),
+    ])
+      expectNotFound(await ask(proxy, way));
+    expect(usersOf(backend)).toHaveLength(2);
+    expect(
+      await ask(proxy, postBytes('//v1/responses', { ...asked, previous_response_id: 'resp_2' }, by('b'))),
+    ).toMatchObject({ status: 200 });
+  });
+
+  it('is not looked for by thousands of names at once', async () => {
+    const { backend, proxy } = await opened({ access: unknownPass(accessOf([{ name: 'a' }])) });
+    const names = (count: number) => Array.from({ length: count }, (_, index) => `conv_id=c${index}`).join('&');
+    expect(await ask(proxy, requestBytes(`GET /v1/stream?${names(2)}`, by('a')))).toMatchObject({ status: 200 });
+    expectNotFound(await ask(proxy, requestBytes(`GET /v1/stream?${names(1000)}`, by('a'))));
+    expect(usersOf(backend)).toHaveLength(1);
+  });
+
   it("is its tenant's while it is made", async () => {
     let end = () => {};
     const ended = new Promise<void>((resolve) => (end = resolve));
