@@ -6,8 +6,10 @@ import { slotsOf } from './admit/load.ts';
 import type { Permit } from './admit/owner.ts';
 import { isStreamedOn, planEdits, targetFor } from './classify/edit-body.ts';
 import type { Received } from './classify/receive.ts';
+import { priorityUnread } from './classify/refusals.ts';
 import type { Job } from './domain/job.ts';
 import type { Engine, Phase } from './domain/names.ts';
+import type { Refusal } from './domain/refusal.ts';
 import { verdictOf } from './fleet/attempt-verdict.ts';
 import type { Member } from './fleet/fleet.ts';
 import { ofOwnRequest } from './fleet/traffic-witness.ts';
@@ -53,6 +55,17 @@ function bodyPriority(
 
 export function createAttempts(deps: Deps) {
   const { clock } = deps;
+
+  /** Why a request may not go where it was let in: who goes first there would be its client's to say. */
+  function barred(passage: Passage, job: Job, { backend }: Permit): Refusal | undefined {
+    if (job.priorityUnread !== true) return undefined;
+    const link = passage.link ?? deps.link(backend.name);
+    const priority = deps.lanes?.priorities() ?? untold;
+    const { method } = passage.head;
+    return bodyPriority(priority, { engine: backend.engine, method, link }) === undefined
+      ? undefined
+      : priorityUnread(backend.name);
+  }
 
   /** One attempt on one backend. */
   function relayed(passage: Passage, attempt: Attempting): Promise<RelayEnd> {
@@ -164,5 +177,5 @@ export function createAttempts(deps: Deps) {
     if (isLeft && slots > 0) member.ghost(slots);
   }
 
-  return { relayed, afterwards };
+  return { barred, relayed, afterwards };
 }

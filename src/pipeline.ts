@@ -68,7 +68,7 @@ function own(job: Job, tenant: string, weight: number): void {
 export function createPipeline(deps: PipelineDeps): Pipeline {
   const { clock, log } = deps;
   const book = createBooking(deps);
-  const { relayed, afterwards } = createAttempts(deps);
+  const { barred, relayed, afterwards } = createAttempts(deps);
   const passages = new Bag<Passage>();
   const kept = createKeptAnswers(deps.sticky, () => passages.toArray());
   const idlers: (() => void)[] = [];
@@ -212,10 +212,11 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
       const permit = await admitted(passage, { job, received, exclude, home });
       if (permit === 'gone') return gone('queued', 'client_left');
       if (isRefusal(permit)) return refuse(passage, permit);
-      if (ending !== undefined) {
+      const stop = ending ?? barred(passage, job, permit);
+      if (stop !== undefined) {
         permit.errand?.ended({ computed: false });
         permit.settle();
-        return refuse(passage, ending);
+        return refuse(passage, stop);
       }
       let end: RelayEnd;
       passage.errand = permit.errand;

@@ -35,6 +35,8 @@ export interface ClassifyBody {
   readonly bytes: number;
   readonly scan?: JsonScanResult | undefined;
   readonly multipart?: MultipartFields;
+  /** Unreadable, being text of another encoding: servers may read it. */
+  readonly isWide?: boolean | undefined;
   /** What was read of the prompt, where prompts are hashed. */
   readonly prompt?: PromptRead | undefined;
 }
@@ -108,6 +110,7 @@ export function classify(head: ClassifyHead, body: ClassifyBody, settings: Class
   if (repeatable !== undefined) job.repeatable = repeatable;
   const place = scan === undefined ? undefined : priorityPlace(scan, endpoint);
   if (place !== undefined) job.priorityPlace = place;
+  if (scan === undefined && takesPriority(endpoint) && isCovered(head, body)) job.priorityUnread = true;
   if (generates && scan !== undefined) {
     const prefix = body.prompt?.chain(served, readAdapter(endpoint, scan));
     if (prefix !== undefined) job.prefix = prefix;
@@ -125,6 +128,13 @@ export function classify(head: ClassifyHead, body: ClassifyBody, settings: Class
 /** Elsewhere a `priority` may mean anything. */
 function takesPriority({ kind, generates }: Endpoint): boolean {
   return generates || kind === 'embeddings' || kind === 'rerank';
+}
+
+/** A server may find JSON in it though there is none to be seen here. What is JSON for nobody is the engine's to refuse. */
+function isCovered(head: ClassifyHead, { bytes, multipart, isWide }: ClassifyBody): boolean {
+  if (isWide === true) return true;
+  const coding = head.header('content-encoding')?.trim().toLowerCase() ?? '';
+  return bytes > 0 && multipart === undefined && coding !== '' && coding !== 'identity';
 }
 
 function priorityPlace({ fields, objectStart, empty }: JsonScanResult, endpoint: Endpoint): PriorityPlace | undefined {

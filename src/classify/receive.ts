@@ -51,6 +51,8 @@ export interface Received {
   /** Likewise. */
   prompt?: PromptRead | undefined;
   readonly multipart?: MultipartFields;
+  /** It could not be read, being in UTF-16 or UTF-32, which Python's servers take for JSON as well. */
+  readonly isWide?: boolean;
   /** The body with some spans replaced; the spans must lie in what is here already. */
   edited(edits: readonly BodyEdit[]): RequestBody;
   /** The held bytes are no longer needed, by any body that came of them: they are let go. Idempotent. */
@@ -206,6 +208,7 @@ function hold(upload: ClientUpload, plan: ReceivePlan, limits: HoldLimits): (ref
       bytes,
       scan: scanned,
       prompt: read,
+      isWide: scanned?.readable === false && isWideText(whole),
       edited(edits) {
         const changed = applyEdits(whole, edits);
         return { kind: 'held', chunks: handOut(changed.chunks), bytes: changed.bytes };
@@ -223,6 +226,14 @@ function hold(upload: ClientUpload, plan: ReceivePlan, limits: HoldLimits): (ref
 }
 
 function ignore(): void {}
+
+/** Told from UTF-8 as Python's `json` does: by a byte order mark, or a NUL among the first bytes, which JSON in UTF-8 never has. */
+function isWideText(chunks: readonly Buffer[]): boolean {
+  const first: number[] = [];
+  for (const chunk of chunks) for (const byte of chunk.subarray(0, 4 - first.length)) first.push(byte);
+  const [a, b] = first;
+  return first.includes(0) || (a === 0xff && b === 0xfe) || (a === 0xfe && b === 0xff);
+}
 
 /** What has not been read of a body yet. */
 interface Rest {

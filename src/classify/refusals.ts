@@ -41,6 +41,19 @@ export function duplicateKey(key: string): Refusal {
   };
 }
 
+/** @param backend whose engine would read a `priority` there */
+export function priorityUnread(backend: string): Refusal {
+  return {
+    refused: true,
+    code: 'body_unreadable',
+    status: 400,
+    type: 'invalid_request_error',
+    message: `This proxy takes "priority" out of bodies on their way to "${backend}" and can't read this one. Send the JSON in UTF-8, not compressed; or have lanes.control.trustClientPriority set in its config, which leaves the field where it is.`,
+    spokenBy: 'warmlane',
+    outcome: 'client_error',
+  };
+}
+
 export function routeClosed(key: ControlKey): Refusal {
   return {
     refused: true,

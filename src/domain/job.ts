@@ -90,6 +90,8 @@ export interface Job {
    * that ask for vectors or scores only where it stands.
    */
   readonly priorityPlace?: PriorityPlace;
+  /** The body may have a `priority` where nobody here can read it: in UTF-16, or compressed. */
+  readonly priorityUnread?: true;
   /** `previous_response_id`, a response id in the path, or a conversation id: must go where it began. */
   readonly stickyKey?: string;
   /**

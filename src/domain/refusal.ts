@@ -11,6 +11,7 @@ export type RefusalCode =
   | 'rate_limit_exceeded'
   | 'body_too_large'
   | 'bodies_memory_full'
+  | 'body_unreadable'
   | 'duplicate_key'
   | 'model_not_found'
   | 'model_after_file'

@@ -1,4 +1,5 @@
 /** Two lanes over real sockets: what engines are told of them, what online work takes back from batch, and how the cap moves. */
+import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { laneDefaults, type LaneSettings } from '../../src/admit/lane-settings.ts';
 import type { Engine } from '../../src/domain/names.ts';
@@ -230,6 +231,49 @@ describe('a priority in the body of a client', () => {
     }
     expect(usersOf(backend)).toEqual([]);
   });
+
+  const text = '{"priority":99,"model":"m","messages":[]}';
+  const covered = [
+    ['UTF-16', {}, Buffer.from(text, 'utf16le')],
+    ['UTF-16 with a mark', {}, Buffer.from(`\uFEFF${text}`, 'utf16le')],
+    ['UTF-16, big end first', {}, Buffer.from(text, 'utf16le').swap16()],
+    ['UTF-32', {}, Buffer.from(text.split('').flatMap((letter) => [0, 0, 0, letter.charCodeAt(0)]))],
+    ['gzip', { 'Content-Encoding': 'gzip' }, gzipSync(text)],
+  ] as const;
+
+  it.each(covered)('is refused where it has to go and nobody can see it: %s', async (_, headers, body) => {
+    const json = { 'Content-Type': 'application/json', ...headers };
+    const { control } = laneDefaults;
+    for (const [engine, lanes, status] of [
+      ['openai', laneDefaults, 400],
+      ['sglang', laneDefaults, 400],
+      ['vllm', { ...laneDefaults, control: { ...control, enginePriority: false } }, 400],
+      ['vllm', laneDefaults, 200],
+      ['llama-server', laneDefaults, 200],
+      ['openai', { ...laneDefaults, control: { ...control, trustClientPriority: true } }, 200],
+    ] as const) {
+      const { backend, proxy } = await open({ engine, lanes, places: 4 }, () => [answered]);
+      for (const path of ['/v1/chat/completions', '/v1/embeddings']) {
+        const answer = await (await ask(proxy, requestBytes(`POST ${path}`, json, body))).answer();
+        expect([engine, answer.status]).toEqual([engine, status]);
+        if (status === 400) expect(answer.body.toString()).toMatch(/trustClientPriority.*body_unreadable/s);
+      }
+      // It may mean anything here.
+      const other = await (await ask(proxy, requestBytes('POST /v1/jobs', json, body))).answer();
+      expect(other.status).toBe(200);
+      expect(usersOf(backend)).toHaveLength(status === 200 ? 3 : 1);
+    }
+  });
+
+  it.each(['{"priority":99,', '[{"priority":99}]', 'priority=99', '{"a":"\u0000"} x'])(
+    "is the engine's to refuse in what is JSON for nobody: %s",
+    async (body) => {
+      const { backend, proxy } = await open({ engine: 'openai' }, () => [answered]);
+      const answer = await (await ask(proxy, postBytes('/v1/chat/completions', body))).answer();
+      expect(answer.status).toBe(200);
+      expect(usersOf(backend)[0]?.text()).toBe(body);
+    },
+  );
 
   it('goes out beside what else is changed in the body', async () => {
     const { backend, proxy } = await open({ engine: 'sglang' }, () => [answered]);
