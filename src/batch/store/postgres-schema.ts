@@ -41,6 +41,8 @@ export const postgresSteps: readonly string[] = [
     total integer not null,
     completed integer not null,
     failed integer not null,
+    -- of the failed ones those that were cancelled or expired
+    unrun integer not null default 0,
     input_tokens bigint not null,
     cached_tokens bigint not null,
     output_tokens bigint not null,
@@ -100,6 +102,4 @@ export const postgresSteps: readonly string[] = [
   -- Uncompressed, so that a part of a chunk is read without the rest.
   alter table warmlane_shelf_chunks alter column body set storage external;
   `,
-  // Of the failed lines those that were cancelled or expired.
-  'alter table warmlane_batches add column unrun integer not null default 0',
 ];

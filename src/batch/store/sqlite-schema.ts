@@ -41,6 +41,8 @@ export const sqliteSteps: readonly string[] = [
     total integer not null,
     completed integer not null,
     failed integer not null,
+    -- of the failed ones those that were cancelled or expired
+    unrun integer not null default 0,
     input_tokens integer not null,
     cached_tokens integer not null,
     output_tokens integer not null,
@@ -86,6 +88,4 @@ export const sqliteSteps: readonly string[] = [
   ) strict;
   create index results_of_batch on results (batch, ok, line);
   `,
-  // Of the failed lines those that were cancelled or expired.
-  'alter table batches add column unrun integer not null default 0',
 ];
