@@ -133,17 +133,4 @@ describe('lines whose prompts take long', () => {
     },
     60_000,
   );
-
-  it('fill half of the window at most once they were taken back, and as one of them begins the next one follows', async () => {
-    const proxy = await proxyOn(slowLlama, {}, { maxLinesInFlight: 2 });
-    const id = await submitLines(proxy, 2, 100);
-    // The one that was taken goes first again, but for ever longer quiet.
-    for (let n = 1; n === 1 || (await linesUnderWay(proxy)).length === 2; n += 1) {
-      await eventually(async () => (await prefilling(proxy)) === 1, `a line to be computed, ${n}`, 10_000);
-      expect(await online(proxy, n)).toContain('[DONE]');
-    }
-    await eventually(async () => (await linesUnderWay(proxy)).length === 2, 'the other line', 10_000);
-    expect(await completed(proxy, id)).toBe(0);
-    expect(await untilOver(proxy.url, id, 20_000)).toMatchObject({ request_counts: { completed: 2 } });
-  }, 60_000);
 });
