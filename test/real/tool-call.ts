@@ -42,7 +42,13 @@ const forcedCall = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "
 export function toolCallAsk(kind: Engine['kind']) {
   const common = { model: modelName, tools, max_tokens: 80, temperature: 0 };
   return kind === 'llama-server'
-    ? { ...common, messages: [...shownTurns, question('Paris')], tool_choice: 'required' as const }
+    ? {
+        ...common,
+        messages: [...shownTurns, question('Paris')],
+        tool_choice: 'required' as const,
+        // On some CPUs a cached prompt is continued another way, with blanks up to the last token.
+        cache_prompt: false,
+      }
     : {
         ...common,
         messages: [question('Paris')],
