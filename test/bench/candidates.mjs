@@ -119,6 +119,17 @@ export const candidates = [
     version: () => versionOf([nginx() ?? '', '-v']).replace('nginx version: ', ''),
   },
   {
+    name: 'bare-node',
+    missing: () => undefined,
+    command: (place) => [
+      process.execPath,
+      join(benchFolder, 'bare-proxy.mjs'),
+      String(place.port),
+      String(place.backendPort),
+    ],
+    version: () => `node ${process.version}`,
+  },
+  {
     name: 'hono-fetch',
     missing: () => undefined,
     command: (place) => [

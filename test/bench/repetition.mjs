@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { candidates, startProxy } from './candidates.mjs';
 import { foreignShare, measure } from './measure.mjs';
 import { assertPortsFree } from './processes.mjs';
-import { candidatesFor, longWarmUpLoads, warmUpLoad } from './scenarios.mjs';
+import { candidatesFor, warmingLoads, warmUpLoad } from './scenarios.mjs';
+import { warmUntilLevel } from './warming.mjs';
 
 /** @typedef {import('./candidates.mjs').Candidate} Candidate */
 /** @typedef {import('./goals.mjs').Row} Row */
@@ -42,8 +43,18 @@ function measureOn(bench, scenario, load, proxy) {
   });
 }
 
+/** One round. @param {Bench} bench @param {{ port: number, pids: number[] }} proxy @returns {Promise<number>} CPU per short or streamed answer, µs */
+async function warmOnce(bench, proxy) {
+  const costs = [];
+  for (const load of warmingLoads) {
+    const { proxyCpuMicros, openAnswers, closedAnswers } = await warmBy(bench, load, proxy);
+    costs.push(proxyCpuMicros / Math.max(1, openAnswers + closedAnswers));
+  }
+  return costs[0] ?? 0;
+}
+
 /** @param {Bench} bench @param {Record<string, number>} load @param {{ port: number, pids: number[] }} proxy */
-function warmUp(bench, load, proxy) {
+function warmBy(bench, load, proxy) {
   return measure({
     client: bench.programs.client,
     load,
@@ -86,7 +97,9 @@ async function startKept(bench, present, out) {
     try {
       const proxy = await startProxy(candidate, place, bench.cores);
       kept.set(candidate.name, proxy);
-      for (const load of longWarmUpLoads) await warmUp(bench, load, { port: place.port, pids: proxy.pids() });
+      const at = { port: place.port, pids: proxy.pids() };
+      const costs = await warmUntilLevel(bench.options.warmingRounds, () => warmOnce(bench, at));
+      out.warmed(candidate.name, costs);
     } catch (error) {
       out.fail(`start ${candidate.name}, ${error instanceof Error ? error.message : String(error)}`);
     }
@@ -118,7 +131,7 @@ async function runUndisturbed(bench, run, isLate) {
 }
 
 /**
- * @typedef {{ add: (row: Row) => void, fail: (what: string) => void, isLate: () => boolean }} Out
+ * @typedef {{ add: (row: Row) => void, warmed: (candidate: string, costs: number[]) => void, fail: (what: string) => void, isLate: () => boolean }} Out
  * @typedef {{ chosen: Scenario[], present: Candidate[] }} Plan
  */
 

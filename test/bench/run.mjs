@@ -24,8 +24,8 @@ import { describeRow, renderSummary, show } from './summary.mjs';
 const benchFolder = import.meta.dirname;
 const rootFolder = join(benchFolder, '../..');
 const forms = {
-  short: { repetitions: 3, seconds: 2.5, warmup: 0.7, limitMinutes: 5, retries: 1 },
-  long: { repetitions: 5, seconds: 5, warmup: 1, limitMinutes: 120, retries: 2 },
+  short: { repetitions: 3, seconds: 2.5, warmup: 0.7, limitMinutes: 5, retries: 1, warmingRounds: 3 },
+  long: { repetitions: 5, seconds: 5, warmup: 1, limitMinutes: 120, retries: 2, warmingRounds: 16 },
 };
 
 function readOptions() {
@@ -49,6 +49,7 @@ function readOptions() {
     form,
     warmup: forms[form].warmup,
     retries: forms[form].retries,
+    warmingRounds: forms[form].warmingRounds,
     maxForeign: Number(values['max-foreign'] ?? 0.25),
     repetitions: Number(values.repetitions ?? forms[form].repetitions),
     seconds: Number(values.seconds ?? forms[form].seconds),
@@ -102,6 +103,20 @@ function describeRun(options, present) {
   };
 }
 
+/** @typedef {{ candidate: string, costs: number[] }} Warming */
+
+/** What short and streamed answers cost in the first round of warming and in the last. @param {Warming[]} warmings */
+function describeWarmings(warmings) {
+  const names = [...new Set(warmings.map(({ candidate }) => candidate))];
+  const parts = names.map((name) => {
+    const own = warmings.filter(({ candidate }) => candidate === name).map(({ costs }) => costs);
+    const middle = (/** @type {(costs: number[]) => number} */ figure) => Math.round(median(own.map(figure)));
+    const rounds = middle(({ length }) => length);
+    return `${name} ${middle((costs) => costs[0] ?? 0)} → ${middle((costs) => costs.at(-1) ?? 0)} in ${rounds} rounds`;
+  });
+  return `Warmed before measuring, µs of CPU per answer in the first and last round: ${parts.join(' · ')}`;
+}
+
 /** Others took more than half a core through most of the runs: nothing can be judged, unless the bench went first. @param {Row[]} rows */
 const isBusy = (rows) => rows.length > 0 && median(rows.map(foreignShare)) > 0.5;
 
@@ -147,12 +162,19 @@ async function runBench(options, programs, folder) {
   const rows = [];
   /** @type {string[]} */
   const failures = [];
+  /** @type {Warming[]} */
+  const warmings = [];
   const endsAt = performance.now() + options.limitMs;
   const out = {
     add: (/** @type {Row} */ row) => {
       rows.push(row);
       appendFileSync(`${stem}.jsonl`, `${JSON.stringify({ at: new Date().toISOString(), ...row })}\n`);
       say(describeRow(row));
+    },
+    warmed: (/** @type {string} */ candidate, /** @type {number[]} */ costs) => {
+      appendFileSync(`${stem}.jsonl`, `${JSON.stringify({ warmed: candidate, cpuMicrosPerAnswer: costs })}\n`);
+      warmings.push({ candidate, costs });
+      say(`warmed ${candidate}: ${costs.map((cost) => Math.round(cost)).join(' ')} µs CPU/answer`);
     },
     fail: (/** @type {string} */ what) => {
       failures.push(what);
@@ -171,6 +193,7 @@ async function runBench(options, programs, folder) {
     const share = Math.round(median(rows.map(foreignShare)) * 100);
     plan.notes.push(`BUSY MACHINE: others took ${share} % of a core in the median run; latencies and tails say little`);
   }
+  if (warmings.length > 0) plan.notes.push(describeWarmings(warmings));
   const summary = renderSummary(
     { ...head, notes: [...plan.notes, ...failures.map((failure) => `FAILED: ${failure.split('\n')[0]}`)] },
     rows,

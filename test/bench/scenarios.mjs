@@ -18,7 +18,7 @@
  */
 
 const near = ['direct', 'nginx', 'warmlane'];
-const proxies = ['nginx', 'hono-fetch', 'warmlane'];
+const proxies = ['nginx', 'bare-node', 'hono-fetch', 'warmlane'];
 const peers = ['smg', 'vllm-router'];
 const large = 400 * 1024;
 
@@ -160,11 +160,8 @@ export function candidatesFor(scenario, form) {
 /** Before a fresh proxy's memory is read, both paths have run, so that what loads lazily is not booked on the streams. */
 export const warmUpLoad = { closed: 4, 'open-rate': 100, 'open-tokens': 5, ramp: 0, warmup: 0.2, seconds: 1 };
 
-/**
- * Run through each proxy that stays for a repetition before anything is measured: a proxy serves for weeks, and a runtime that
- * compiles as it goes would else be measured while it compiles.
- */
-export const longWarmUpLoads = [
+/** One round of warming (`warming.mjs`): short and streamed requests, whose cost is watched, then large bodies. */
+export const warmingLoads = [
   { closed: 8, 'open-rate': 200, 'open-tokens': 10, ramp: 0, warmup: 0.2, seconds: 3 },
-  { 'open-rate': 60, 'open-bytes': large, ramp: 0, warmup: 0.2, seconds: 3 },
+  { 'open-rate': 60, 'open-bytes': large, ramp: 0, warmup: 0.2, seconds: 1.5 },
 ];

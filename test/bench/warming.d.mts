@@ -1,0 +1,3 @@
+/** The types of `warming.mjs`, for its test. */
+export function isWarm(costs: readonly number[]): boolean;
+export function warmUntilLevel(mostRounds: number, round: () => Promise<number>): Promise<number[]>;

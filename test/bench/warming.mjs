@@ -1,0 +1,35 @@
+/**
+ * How long a proxy is warmed before anything is measured. A proxy serves for weeks; a runtime that compiles as it goes would
+ * else be measured while it compiles, which takes Node some 10,000 requests. Rounds of mixed load, the same for every
+ * candidate, until a round costs no less than the best before it.
+ */
+
+/** A round that takes less than this share of the cheapest one before was still getting cheaper. */
+const stillFalling = 0.95;
+/** So many rounds in a row must bring nothing. */
+const idleRounds = 2;
+
+/**
+ * @param {readonly number[]} costs CPU per answer in each round, in any unit
+ * @returns {boolean} the next round would bring nothing more
+ */
+export function isWarm(costs) {
+  let best = Number.POSITIVE_INFINITY;
+  let idle = 0;
+  for (const cost of costs) {
+    idle = cost < stillFalling * best ? 0 : idle + 1;
+    best = Math.min(best, cost);
+  }
+  return idle >= idleRounds;
+}
+
+/**
+ * @param {number} mostRounds
+ * @param {() => Promise<number>} round runs one and tells its CPU per answer
+ * @returns {Promise<number[]>} what each round took
+ */
+export async function warmUntilLevel(mostRounds, round) {
+  const costs = [];
+  while (costs.length < mostRounds && !isWarm(costs)) costs.push(await round());
+  return costs;
+}
