@@ -35,6 +35,9 @@ export const failedOutcomes: ReadonlySet<string> = new Set<Outcome>([
   'proxy_error',
 ]);
 
+/** Reasons of a 429 by which a tenant is told that it asked for more than its key allows: its own doing. */
+export const tenantLimits: ReadonlySet<string> = new Set(['limit_concurrent', 'limit_requests', 'limit_tokens']);
+
 export const endpointKinds = [
   'chat',
   'completions',

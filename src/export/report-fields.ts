@@ -32,7 +32,7 @@ export function reportFields(record: RequestRecord): LogFields {
     traceId: record.trace?.traceId,
     slo: assessment?.slo?.profile,
     sloMet: assessment?.slo?.met,
-    sloBroke: assessment?.slo === undefined || assessment.slo.met ? undefined : assessment.slo.breaches.map(breachText),
+    sloBroke: broken(assessment?.slo?.breaches),
     benefitTokens: tenth(assessment?.slo?.benefitTokens),
     useless: assessment?.useless,
     retry: assessment?.retry,
@@ -56,6 +56,11 @@ function placeText(place: PromptPlace | undefined): string | undefined {
   const { part, startBytes, endBytes } = place;
   const name = part === partTools ? 'tools' : part === partHead ? 'head' : String(part);
   return `${name}:${startBytes}-${endBytes}`;
+}
+
+/** Absent where no bound broke: met, or failed however fast it was. */
+function broken(breaches: readonly SloBreach[] | undefined): readonly string[] | undefined {
+  return breaches === undefined || breaches.length === 0 ? undefined : breaches.map(breachText);
 }
 
 /** `ttft:prefill:430.5/200`: the bound, the phase that took most of the excess, what it was and what it may be (ms). */

@@ -7,10 +7,10 @@
  * - failed by a backend's or warmlane's fault, refused a place, too late, cut at shutdown: not met, whatever its figures.
  * - left by its client: judged by what was there. Not met once it had waited past a bound; not judged when it left before all
  *   bounds could be known.
- * - the client's own error: not judged.
+ * - the client's own error, or more than its key may ask: not judged.
  */
 import type { SloBound, SloBreach, SloVerdict } from '../../domain/assessment.ts';
-import { failedOutcomes } from '../../domain/names.ts';
+import { failedOutcomes, tenantLimits } from '../../domain/names.ts';
 import type { RequestRecord } from '../../domain/record.ts';
 import { gapShare, toleranceMs } from './gap-share.ts';
 import { type Limits, limitsOf } from './limits.ts';
@@ -23,8 +23,8 @@ type Reading = SloBreach | 'within' | 'unknown' | 'unasked';
 
 /** @returns undefined when the request can't be judged */
 export function judge(record: RequestRecord, profile: SloProfile): SloVerdict | undefined {
-  const { outcome } = record;
-  if (outcome === 'client_error') return undefined;
+  const { outcome, reason } = record;
+  if (outcome === 'client_error' || (reason !== undefined && tenantLimits.has(reason))) return undefined;
   const limits = limitsOf(profile, record);
   const readings = readAll(record, limits, profile.itlShare);
   const breaches = readings.filter((reading) => typeof reading === 'object').toSorted(byExcess);

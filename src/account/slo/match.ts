@@ -1,9 +1,10 @@
 /**
  * Which profile a request is held to: what its header names, else its route's, else its model's, else the default. Pure.
+ * Of the batch lane only the header counts: profiles say what users were promised, and batch waits so that they get it.
  * A name that no profile has is passed over and counted, since a label must not cost anybody an answer.
  */
 import type { Job } from '../../domain/job.ts';
-import { generatingEndpoints } from '../../domain/names.ts';
+import { generatingEndpoints, type Lane } from '../../domain/names.ts';
 import type { RequestRecord } from '../../domain/record.ts';
 import { noProfile, type SloProfile, type SloSettings } from './slo-settings.ts';
 
@@ -16,7 +17,9 @@ export interface Match {
 const nothing: Match = {};
 
 /** What of a request says which profile is meant; all of it but the model of the answer is known before it is sent. */
-export type Matched = Pick<RequestRecord, 'path' | 'endpoint' | 'model' | 'responseModel'>;
+export type Matched = Pick<RequestRecord, 'path' | 'endpoint' | 'model' | 'responseModel'> & {
+  readonly lane?: Lane;
+};
 
 export type SloMatcher = (record: Matched, job: Job | undefined) => Match;
 
@@ -36,6 +39,7 @@ export function createSloMatcher(settings: SloSettings, aliases: Readonly<Record
   }
 
   function configured(record: Matched, generates: boolean): SloProfile | undefined {
+    if (record.lane === 'batch') return undefined;
     const byRoute = routes.get(record.path) ?? routes.get(record.endpoint);
     if (byRoute !== undefined) return byRoute;
     return generates ? (byModel(record) ?? fallback) : undefined;

@@ -90,9 +90,9 @@ export function createSloAccount(settings: SloSettings, deps: SloAccountDeps): S
         nowMs,
       ),
     boundsOf(job, promptTokens) {
-      const { endpoint, model, target } = job;
+      const { endpoint, model, target, lane } = job;
       const path = target.split('?', 1)[0] ?? target;
-      const { profile } = match(model === undefined ? { endpoint, path } : { endpoint, path, model }, job);
+      const { profile } = match(model === undefined ? { endpoint, path, lane } : { endpoint, path, lane, model }, job);
       return profile === undefined ? noBounds : jobBounds(profile, promptTokens / 1000);
     },
     *targets() {

@@ -1,4 +1,5 @@
 /** What each finished request adds to its tenant's metrics; of requests without one nothing. Once per request. */
+import { tenantLimits } from '../../domain/names.ts';
 import type { RequestRecord } from '../../domain/record.ts';
 import type { RecordSink } from '../sinks.ts';
 import { createLabelTree } from './label-tree.ts';
@@ -7,13 +8,7 @@ import type { Counter, Meter } from './meter.ts';
 /** Label sets whose series are kept at hand. */
 const maxKept = 1024;
 /** What a tenant is told that asks for more than it may. */
-const refusals: ReadonlySet<string | undefined> = new Set([
-  'limit_concurrent',
-  'limit_requests',
-  'limit_tokens',
-  'model_not_allowed',
-  'id_not_found',
-]);
+const refusals: ReadonlySet<string | undefined> = new Set([...tenantLimits, 'model_not_allowed', 'id_not_found']);
 
 class TenantSeries {
   readonly #requests: Counter;

@@ -3,6 +3,18 @@ import { judge } from '../../../../src/account/slo/judge.ts';
 import type { Outcome } from '../../../../src/domain/names.ts';
 import { profileOf, shipped, straight, streamOf } from '../../../support/slo-record.ts';
 
+describe('a tenant that asked for more than its key allows', () => {
+  it.each(['limit_concurrent', 'limit_requests', 'limit_tokens'])('is not judged: %s', (reason) => {
+    const refused = streamOf({ more: { outcome: 'rejected', reason, status: 429 } });
+    expect(judge(refused, shipped('chat'))).toBeUndefined();
+  });
+
+  it('is, like anybody else, where there was no room', () => {
+    const refused = streamOf({ more: { outcome: 'rejected', reason: 'queue_full', status: 429 } });
+    expect(judge(refused, shipped('chat'))).toMatchObject({ met: false, breaches: [] });
+  });
+});
+
 describe('an answer that came whole', () => {
   it('meets a profile whose bounds it keeps, the limit itself included', () => {
     const record = streamOf({ ...straight, tokens: [200, 230, 260] });

@@ -54,6 +54,14 @@ describe('the profile of a request', () => {
     expect(refused({ endpoint: 'other', path: '/metrics' })).toBeUndefined();
   });
 
+  it('is none in the batch lane unless its header names one: what users were promised is not for what makes way for them', () => {
+    const batch = { lane: 'batch' } as const;
+    expect(nameFor({ ...batch, model: 'fast' })).toBeUndefined();
+    expect(nameFor({ ...batch, path: '/v1/completions', endpoint: 'completions' })).toBeUndefined();
+    expect(nameFor({ ...batch, model: 'fast' }, { slo: 'chat' })).toBe('chat');
+    expect(match(sampleRecord(batch), { ...jobOf({}), slo: 'no-such-profile' })).toEqual({ unknownName: true });
+  });
+
   it('is none where the header says so', () => {
     expect(match(sampleRecord({ model: 'fast' }), { ...jobOf({}), slo: 'none' })).toEqual({});
   });
