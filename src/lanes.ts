@@ -6,6 +6,7 @@
  */
 import { type BatchCap, type CapSignals, createBatchCap, type EngineSignals } from './admit/batch-cap.ts';
 import type { LaneSettings } from './admit/lane-settings.ts';
+import { glimpse } from './admit/glimpse.ts';
 import { createOnlineFeeling, type LiveStream, type OnlineFeeling } from './admit/online-feel.ts';
 import type { Owner } from './admit/owner.ts';
 import type { EngineReading } from './domain/engine-reading.ts';
@@ -321,7 +322,8 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
     isTicking: () => timer !== undefined,
     state() {
       follow(fleet());
-      return fleet().backends.map((backend) => stateOf(backend, laneOf(backend), deps));
+      const states = fleet().backends.map((backend) => stateOf(backend, laneOf(backend), deps));
+      return timer === undefined ? states.map(glance(fleet(), deps)) : states;
     },
     stop() {
       stopped = true;
@@ -334,6 +336,42 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
 /** It isn't in the fleet. */
 const nothing: BatchRule = { cap: 0, reserveSlots: 0, gate: true, reclaim: false };
 
+/** Nobody looks while there is no batch work: what was found at the last look is replaced by what shows now. */
+function glance({ backends }: FleetSnapshot, deps: LanesDeps): (state: BackendLanes) => BackendLanes {
+  const nowMs = deps.clock.nowMs();
+  const byBackend = streamsByBackend(deps);
+  const wanted = deps.owner().wanted();
+  return (state) => {
+    const reading = deps.engine(state.backend);
+    const slots = backends.find(({ name }) => name === state.backend)?.slots ?? Infinity;
+    const { pressure: _before, ...rest } = state;
+    return {
+      ...rest,
+      cap: Math.min(state.cap, Math.max(1, slots)),
+      watched: false,
+      ...glimpse(
+        {
+          streams: byBackend.get(state.backend) ?? [],
+          engine: reading === undefined || nowMs - reading.atMs > staleMs ? undefined : reading.gauges,
+          running: state.running,
+          onlineWaiting: wanted.get(state.backend) ?? 0,
+        },
+        nowMs,
+      ),
+    };
+  };
+}
+
+function streamsByBackend({ streams }: LanesDeps): ReadonlyMap<string, readonly LiveStream[]> {
+  const found = new Map<string, LiveStream[]>();
+  streams((stream) => {
+    const own = found.get(stream.backend);
+    if (own === undefined) found.set(stream.backend, [stream]);
+    else own.push(stream);
+  });
+  return found;
+}
+
 function stateOf({ name }: BackendView, lane: Lane, { owner, abortsWork }: LanesDeps): BackendLanes {
   const { cap, cause, sinceMs, pressure, pressures, reserveSlots, lastCut } = lane.cap.state();
   const works = abortsWork(name);
@@ -345,6 +383,7 @@ function stateOf({ name }: BackendView, lane: Lane, { owner, abortsWork }: Lanes
     sinceMs,
     pressures,
     reserveSlots,
+    watched: true,
     running: owner().running(name),
     reclaimed: reclaimed.jobs,
     wastedTokens: reclaimed.lostTokens,

@@ -30,6 +30,7 @@ function standing(of: BackendLanes, nowMs: number): object {
     ...(lastCut === undefined ? {} : { lastCut: { cause: lastCut.cause, ageMs: Math.round(nowMs - lastCut.atMs) } }),
     ...(pressure === undefined ? {} : { pressurePercent: percent(pressure) }),
     pressures: percents(of.pressures),
+    watched: of.watched,
     reserveSlots: of.reserveSlots,
     running: of.running,
     reclaimed: of.reclaimed,

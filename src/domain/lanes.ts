@@ -65,7 +65,10 @@ export interface BackendLanes {
   /** the highest of `pressures`; absent: none known */
   readonly pressure?: number;
   readonly pressures: Pressures;
+  /** kept free of batch now; none while nobody is online */
   readonly reserveSlots: number;
+  /** looked at four times a second; false: there is no batch work, and `pressures` are of the moment in which this was asked for */
+  readonly watched: boolean;
   readonly running: { readonly [lane in Lane]: number };
   /** batch jobs that were taken back there, and the tokens that are computed again for it */
   readonly reclaimed: number;

@@ -133,6 +133,21 @@ describe('lanes', () => {
     expect(lanes.isTicking()).toBe(false);
   });
 
+  it('show whoever asks what online users feel just then, also while there is no batch work', () => {
+    const nowMs = around.clock.nowMs();
+    const slow = { firstTokenMs: nowMs - 2000, lastTokenMs: nowMs, tokens: 21, events: 21 };
+    around.streams = [waitingStream(slow), waitingStream({ askedMs: nowMs - 1000 })];
+    around.readings.set('a', reading({ gauges: { kvUsage: 0.45 } }));
+    expect(ofA()).toMatchObject({ watched: false, cap: 8, pressures: { tpot: 1, ttft: 0.4, kv: 0.5 }, pressure: 1 });
+    around.wanted.set('a', 1);
+    expect(ofA()).toMatchObject({ pressures: { waiting: 1.5 }, pressure: 1.5 });
+    expect(lanes.isTicking()).toBe(false);
+    expect(lanes.state()[1]).toMatchObject({ backend: 'b', watched: false, pressures: {} });
+    expect(lanes.state()[1]).not.toHaveProperty('pressure');
+    lanes.batchOn('a');
+    expect(ofA()).toMatchObject({ watched: true });
+  });
+
   it('tick while batch waits or runs, and for ten seconds after it', () => {
     lanes.batchOn('a');
     ticks(100);

@@ -17,8 +17,19 @@ export function decisionText(record: RequestRecord): string {
     return `sent to no backend: it ended before (${reason === undefined ? outcome : `${outcome}, ${reason}`})`;
   if (isWarmUp(record)) return `sent to ${backend}: to warm it up`;
   const parts = [...reasonText(backend, routeReason, routing), ...againstText(backend, routing)];
-  return parts.length === 0 ? `sent to ${backend}` : `sent to ${backend}: ${parts.join('; ')}`;
+  const sent = `${waitedText(record)}sent to ${backend}`;
+  return parts.length === 0 ? sent : `${sent}: ${parts.join('; ')}`;
 }
+
+/** Costs are those of the moment in which it was sent: what it waited before is in none of them. */
+function waitedText({ figures, lane }: RequestRecord): string {
+  const { queueMs = 0 } = figures;
+  if (queueMs < worthSayingMs) return '';
+  const whom = lane === 'batch' ? ', as batch does for online requests' : '';
+  return `waited ${seconds(queueMs / 1000)} in warmlane for a place${whom}, then `;
+}
+
+const worthSayingMs = 100;
 
 const plain: Readonly<Record<RouteReason, string | undefined>> = {
   only_backend: 'no other backend could have taken it',

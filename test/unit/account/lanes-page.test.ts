@@ -18,6 +18,7 @@ describe('the page /lanes', () => {
             pressure: 0.8123,
             pressures: { tpot: 0.8123, kv: 0.5 },
             reserveSlots: 1,
+            watched: true,
             running: { online: 4, batch: 3 },
             reclaimed: 2,
             wastedTokens: 700,
@@ -42,6 +43,7 @@ describe('the page /lanes', () => {
           lastCut: { cause: 'tpot', ageMs: 500 },
           pressurePercent: 81.2,
           pressures: { tpotPercent: 81.2, kvPercent: 50 },
+          watched: true,
           reserveSlots: 1,
           running: { online: 4, batch: 3 },
           reclaimed: 2,
@@ -54,7 +56,14 @@ describe('the page /lanes', () => {
 
   it('leaves out what nobody knows', () => {
     const idle = { cap: 8, cause: 'no_online', sinceMs: 1, pressures: {}, reserveSlots: 0 } as const;
-    const backend = { ...idle, backend: 'a', running: { online: 0, batch: 0 }, reclaimed: 0, wastedTokens: 0 };
+    const backend = {
+      ...idle,
+      watched: false,
+      backend: 'a',
+      running: { online: 0, batch: 0 },
+      reclaimed: 0,
+      wastedTokens: 0,
+    };
     const { backends } = JSON.parse(JSON.stringify(lanesPage({ depths: [], backends: [backend] }, 1))) as {
       backends: object[];
     };

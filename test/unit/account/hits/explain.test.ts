@@ -41,6 +41,17 @@ describe('why a request went where it went', () => {
     );
   });
 
+  it('is that it waited here before, where that was long enough to be felt', () => {
+    const figures = (queueMs: number) => ({ tpotWindow: 'visible', durationMs: 900, queueMs }) as const;
+    expect(decisionText(sampleRecord({ backend: 'b1', routeReason: 'round_robin', figures: figures(14_845) }))).toBe(
+      'waited 14.85 s in warmlane for a place, then sent to b1: its turn',
+    );
+    expect(decisionText(sampleRecord({ backend: 'b1', lane: 'batch', figures: figures(14_845) }))).toBe(
+      'waited 14.85 s in warmlane for a place, as batch does for online requests, then sent to b1',
+    );
+    expect(decisionText(sampleRecord({ backend: 'b1', figures: figures(99) }))).toBe('sent to b1');
+  });
+
   it('is said without costs where the policy counts none, and without a prompt where nothing was known of it', () => {
     const { cost: _none, considered: _all, ...note } = sampleNote({ reusableTokens: 0, predictedTokens: 0 });
     expect(decisionText(sampleRecord({ backend: 'b1', routeReason: 'round_robin', routing: note }))).toBe(
