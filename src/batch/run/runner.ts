@@ -10,7 +10,7 @@ import { keepHouse } from './housekeeping.ts';
 import { createPatience, type StorageWork } from './patience.ts';
 import type { BatchProgress } from './progress.ts';
 import { createRunCounts, type RunCounts, type RunDeps, type RunSettings } from './run-deps.ts';
-import { createTurns } from './turns.ts';
+import { type Contender, createTurns } from './turns.ts';
 
 export interface Runner {
   /** A batch was added, or is to be cancelled: nobody need wait for the next look at the store. */
@@ -238,8 +238,8 @@ export function createRunner(settings: RunSettings, deps: RunDeps & { readonly o
   }
 }
 
-function contender({ tenant, expiresAt }: StoredBatch): { readonly tenant: string; readonly expiresAt: number } {
-  return { tenant, expiresAt };
+function contender({ id, tenant, expiresAt }: StoredBatch): Contender {
+  return { id, tenant, expiresAt };
 }
 
 function textOf(error: unknown): string {

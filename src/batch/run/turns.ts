@@ -1,8 +1,11 @@
 /**
- * Whose line goes next: tenants in turn, and of a tenant's batches the one whose deadline comes first. Pure but for whose turn it
- * was. A tenant with many batches, or many lines, gets no more than one with few.
+ * Whose line goes next: tenants in turn. Of a tenant's batches the one whose deadline comes first has every other turn, and the
+ * others the turns between in a round: a few lines needn't wait for a large batch that came before them, and that one still
+ * gets half. Pure but for whose turn it was. A tenant with many batches, or many lines, gets no more than one with few.
  */
 export interface Contender {
+  /** the batch's */
+  readonly id: string;
   readonly tenant: string;
   /** Seconds since the epoch; on a tie the earlier in the list. */
   readonly expiresAt: number;
@@ -14,24 +17,50 @@ export interface Turns {
 }
 
 export function createTurns(): Turns {
-  /** Tenants in the order of their latest turn, the longest ago first; of those that had one while others were there. */
-  const served: string[] = [];
+  const tenants = createRound();
+  const batches = createRound();
+  /** Tenants whose latest turn went to the batch that must end first. */
+  const urgentLast = new Set<string>();
 
   return {
     next(contenders) {
-      const tenants = new Set(contenders.map(({ tenant }) => tenant));
-      const fresh = [...tenants].find((tenant) => !served.includes(tenant));
-      const tenant = fresh ?? served.find((known) => tenants.has(known));
+      const tenant = tenants.next(new Set(contenders.map((one) => one.tenant)));
       if (tenant === undefined) return undefined;
-      const at = served.indexOf(tenant);
-      if (at >= 0) served.splice(at, 1);
-      served.push(tenant);
-      if (served.length > mostTenants) served.shift();
-      return contenders
-        .filter((one) => one.tenant === tenant)
-        .reduce((best, one) => (one.expiresAt < best.expiresAt ? one : best));
+      const own = contenders.filter((one) => one.tenant === tenant);
+      const urgent = own.reduce((best, one) => (one.expiresAt < best.expiresAt ? one : best));
+      const others = own.filter((one) => one !== urgent);
+      if (others.length === 0) return urgent;
+      if (urgentLast.delete(tenant)) {
+        const id = batches.next(new Set(others.map((one) => one.id)));
+        return others.find((one) => one.id === id) ?? urgent;
+      }
+      if (urgentLast.size >= mostRemembered) urgentLast.clear();
+      urgentLast.add(tenant);
+      return urgent;
     },
   };
 }
 
-const mostTenants = 1000;
+interface Round {
+  /** The name whose turn was longest ago; one that never had any before all others. */
+  next(names: ReadonlySet<string>): string | undefined;
+}
+
+function createRound(): Round {
+  /** In the order of their latest turn, the longest ago first. */
+  const served: string[] = [];
+  return {
+    next(names) {
+      const fresh = [...names].find((name) => !served.includes(name));
+      const name = fresh ?? served.find((known) => names.has(known));
+      if (name === undefined) return undefined;
+      const at = served.indexOf(name);
+      if (at >= 0) served.splice(at, 1);
+      served.push(name);
+      if (served.length > mostRemembered) served.shift();
+      return name;
+    },
+  };
+}
+
+const mostRemembered = 1000;

@@ -479,7 +479,7 @@ describe('storage that fails', () => {
 });
 
 describe('several batches', () => {
-  it('of two tenants get lines in turn, of one the batch that ends first', async () => {
+  it('of two tenants get lines in turn, and so do the batches of one, the one that ends first before the other', async () => {
     const world = createBatchWorld();
     await world.add(ids(50, 'a'), { tenant: 'anna' });
     const soon = Math.floor(world.clock.wallMs() / 1000) + 600;
@@ -496,7 +496,7 @@ describe('several batches', () => {
         .slice(1)
         .map(({ id }) => id[0])
         .join(''),
-    ).toMatch(/^(bc){4}b?$|^(cb){4}c?$/);
+    ).toMatch(/^c?(bcac){2}b?$/);
   });
 
   it('never have more lines under way than may be, results that are not written among them', async () => {

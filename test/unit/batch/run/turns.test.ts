@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createTurns } from '../../../../src/batch/run/turns.ts';
 
-const of = (tenant: string, expiresAt: number) => ({ tenant, expiresAt });
+const of = (tenant: string, expiresAt: number, id = `${tenant}${expiresAt}`) => ({ id, tenant, expiresAt });
 
 describe('turns', () => {
   it('go round the tenants, however many batches each has', () => {
@@ -13,8 +13,22 @@ describe('turns', () => {
 
   it("give a tenant's turn to the batch that must end first, and to the earlier one on a tie", () => {
     const turns = createTurns();
-    const tie = of('a', 2);
-    expect(turns.next([of('a', 3), tie, of('a', 2)])).toBe(tie);
+    const tie = of('a', 2, 'first');
+    expect(turns.next([of('a', 3), tie, of('a', 2, 'second')])).toBe(tie);
+  });
+
+  it('leave that batch half of them, and share the others among the rest', () => {
+    const turns = createTurns();
+    const all = [of('a', 1, 'large'), of('a', 2, 'small'), of('a', 3, 'tiny')];
+    const served = Array.from({ length: 8 }, () => turns.next(all)?.id);
+    expect(served).toEqual(['large', 'small', 'large', 'tiny', 'large', 'small', 'large', 'tiny']);
+  });
+
+  it('are all of the one batch that has lines, also after it shared them', () => {
+    const turns = createTurns();
+    turns.next([of('a', 1, 'large'), of('a', 2, 'small')]);
+    for (let n = 0; n < 3; n += 1) expect(turns.next([of('a', 1, 'large')])?.id).toBe('large');
+    expect(turns.next([of('a', 1, 'large'), of('a', 2, 'small')])?.id).toBe('small');
   });
 
   it('are taken by those who can, and a tenant that comes later is next', () => {
