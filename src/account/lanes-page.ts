@@ -39,7 +39,16 @@ function standing(of: BackendLanes, nowMs: number): object {
   };
 }
 
-const signals = ['tpot', 'itl', 'ttft', 'kv', 'waiting', 'preemptions', 'busy'] as const satisfies (keyof Pressures)[];
+const signals = [
+  'tpot',
+  'itl',
+  'ttft',
+  'kv',
+  'waiting',
+  'preemptions',
+  'busy',
+  'rise',
+] as const satisfies (keyof Pressures)[];
 
 function percents(pressures: Pressures): Record<string, number> {
   const shown: Record<string, number> = {};

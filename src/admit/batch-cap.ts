@@ -92,10 +92,17 @@ const leastCap = 0.5;
 const peakMs = 30_000;
 /** Times its root are kept beside the peak, since the next one may be higher. One who is online alone leaves batch the second place. */
 const peakMargin = 0.9;
+/**
+ * More are online than so many times as many as there were these last seconds, and so many besides (one who comes alone is no burst):
+ * a burst has begun. What runs of batch ends only in seconds, so it is cut before anybody feels it.
+ */
+const riseTimes = 1.5;
+const riseJobs = 1.5;
+const usualMs = 4000;
 /** Before anything is known of the backend, once somebody is online. */
 const firstCap = 4;
 
-const signalNames = ['tpot', 'itl', 'ttft', 'kv', 'waiting', 'preemptions', 'busy'] as const;
+const signalNames = ['tpot', 'itl', 'ttft', 'kv', 'waiting', 'preemptions', 'busy', 'rise'] as const;
 
 export function createBatchCap(settings: BatchCapSettings, beganMs: number): BatchCap {
   const { control, batch } = settings;
@@ -115,6 +122,8 @@ export function createBatchCap(settings: BatchCapSettings, beganMs: number): Bat
   let places: number | undefined;
   /** Online jobs at once there, the most of late: what came a while ago counts for less. */
   let onlinePeak = 0;
+  /** Online jobs there on average of these last seconds; undefined before the first look. */
+  let onlineUsual: number | undefined;
   /** Over its bound, smoothed. */
   let itl = 0;
   let tickedMs = beganMs;
@@ -154,10 +163,16 @@ export function createBatchCap(settings: BatchCapSettings, beganMs: number): Bat
   /** What is felt just now says little of one stream's pace: a step with a long prompt in it is one gap among hundreds. */
   function smooth(nowMs: number, { feel, running, onlineWaiting }: CapSignals): OnlineFeel {
     const keptShare = (ms: number) => Math.exp((tickedMs - nowMs) / ms);
-    onlinePeak = Math.max(running.online + onlineWaiting, onlinePeak * keptShare(peakMs));
+    const online = running.online + onlineWaiting;
+    onlinePeak = Math.max(online, onlinePeak * keptShare(peakMs));
+    onlineUsual = online + ((onlineUsual ?? online) - online) * keptShare(usualMs);
     itl = (feel.itl ?? 0) + (itl - (feel.itl ?? 0)) * keptShare(smoothMs);
     tickedMs = nowMs;
     return feel.itl === undefined ? feel : { ...feel, itl };
+  }
+
+  function isRising({ running, onlineWaiting }: CapSignals): boolean {
+    return running.online + onlineWaiting > riseTimes * (onlineUsual ?? 0) + riseJobs;
   }
 
   function stateOf(cause: CapCause, nowMs: number, pressures: Pressures): CapState {
@@ -217,6 +232,7 @@ export function createBatchCap(settings: BatchCapSettings, beganMs: number): Bat
       if (signals.running.online > 0 || signals.onlineWaiting > 0) onlineMs = nowMs;
       const pressures = pressuresOf({ ...signals, feel: smooth(nowMs, signals) });
       if (nowMs - busyMs < cutPauseMs) pressures.busy = pressed;
+      if (isRising(signals)) pressures.rise = pressed;
       isAlone = nowMs - onlineMs >= idleMs;
       isIdle = hasAll(nowMs);
       // What it was saved with may not fit any more.

@@ -23,6 +23,8 @@ export type CapCause =
   | 'preemptions'
   /** the backend refused a request: 429, 503 */
   | 'busy'
+  /** many more online jobs are there than a moment ago */
+  | 'rise'
   /** an online request needed the place of a batch job */
   | 'reclaimed'
   /** the configured minimum share holds it up */
@@ -53,6 +55,7 @@ export interface Pressures {
   readonly waiting?: number;
   readonly preemptions?: number;
   readonly busy?: number;
+  readonly rise?: number;
 }
 
 /** How batch stands on one backend, for people and metrics. */

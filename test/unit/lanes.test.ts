@@ -367,9 +367,9 @@ describe('lanes', () => {
   });
 
   it('set the cap to what remains when the owner took places back by itself', () => {
+    busy(4, 4);
     lanes.batchOn('a');
     lanes.onlineAsked({});
-    busy(4);
     ticks(2);
     around.reclaimed.set('a', { jobs: 3, lostTokens: 50 });
     busy(1, 4);

@@ -88,7 +88,7 @@ export const labelSpecs = {
   signal: {
     attribute: 'warmlane.batch.signal',
     closed,
-    about: 'what presses: tpot, itl, ttft, kv, waiting, preemptions or busy',
+    about: 'what presses: tpot, itl, ttft, kv, waiting, preemptions, busy or rise',
   },
   useless: { attribute: 'warmlane.useless', closed, about: 'tool_arguments, response_format or cut_by_length' },
 } as const satisfies Record<string, LabelSpec>;

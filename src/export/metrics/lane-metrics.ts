@@ -9,7 +9,16 @@ export interface LaneFigures {
 }
 
 const lanes: readonly Lane[] = ['online', 'batch'];
-const signals = ['tpot', 'itl', 'ttft', 'kv', 'waiting', 'preemptions', 'busy'] as const satisfies (keyof Pressures)[];
+const signals = [
+  'tpot',
+  'itl',
+  'ttft',
+  'kv',
+  'waiting',
+  'preemptions',
+  'busy',
+  'rise',
+] as const satisfies (keyof Pressures)[];
 
 export function registerLaneMetrics(
   meter: Pick<Meter, 'gauge' | 'counterFrom'>,

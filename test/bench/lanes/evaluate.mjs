@@ -1,7 +1,7 @@
 /**
  * Online alone against online with an endless batch, under the shipped lanes and other rules, on simulated engines:
  *
- *   node test/bench/lanes/evaluate.mjs [--conv FILE] [--code FILE] [--short] [--held-out] [--settings WORD] [--candidates WORD] [--output FOLDER]
+ *   node test/bench/lanes/evaluate.mjs [--conv FILE] [--code FILE] [--short] [--held-out] [--settings WORD]... [--candidates WORD]... [--output FOLDER]
  *
  * `--held-out`: only the parts that nothing was chosen by. Writes the raw figures (a JSON line for each play) and a table. Without Azure's traces their settings are played on generators.
  */
@@ -18,8 +18,8 @@ const { values } = parseArgs({
     code: { type: 'string' },
     short: { type: 'boolean', default: false },
     'held-out': { type: 'boolean', default: false },
-    settings: { type: 'string', default: '' },
-    candidates: { type: 'string', default: '' },
+    settings: { type: 'string', multiple: true, default: [''] },
+    candidates: { type: 'string', multiple: true, default: [''] },
     output: { type: 'string', default: fileURLToPath(new URL('../results', import.meta.url)) },
   },
 });
@@ -28,14 +28,15 @@ const { laneCandidates, laneSettings, partsOf, playOne, tableOf } = loaded.modul
 mkdirSync(values.output, { recursive: true });
 const file = join(values.output, `${new Date().toISOString().slice(0, 16).replace(':', '')}-lanes`);
 rmSync(`${file}.jsonl`, { force: true });
+const isMeant = (name, words) => words.some((word) => name.includes(word));
 // What all are compared with is played in any case.
 const always = ['online only', 'unbounded'];
-const candidates = laneCandidates.filter(({ name, kind }) => always.includes(kind) || name.includes(values.candidates));
+const candidates = laneCandidates.filter(({ name, kind }) => always.includes(kind) || isMeant(name, values.candidates));
 const rows = [];
-for (const setting of laneSettings.filter(({ name }) => name.includes(values.settings))) {
+for (const setting of laneSettings.filter(({ name }) => isMeant(name, values.settings))) {
   for (const part of partsOf(setting, values)) {
     let alone;
-    for (const candidate of candidates) {
+    for (const candidate of candidates.filter(({ name }) => setting.compares?.includes(name) ?? true)) {
       const files = { conv: values.conv, code: values.code };
       const { row, lived } = playOne(setting, part, { candidate, files, alone });
       if (candidate.kind === 'online only') alone = lived;

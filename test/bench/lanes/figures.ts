@@ -94,7 +94,7 @@ export function createFigures({ clock, names, beganMs, endMs }: FigureDeps) {
     },
     sample(calls: ReadonlySet<Call>, oldestMs: number | undefined) {
       const nowMs = clock.nowMs();
-      moments.push({ atMs: nowMs - beganMs, pressure: pressureOf(calls, nowMs) });
+      moments.push({ atMs: nowMs - beganMs, ...feltBy(calls, nowMs) });
       if (!counts(nowMs)) return;
       batch.samples += 1;
       batch.oldestMs = Math.max(batch.oldestMs, oldestMs ?? 0);
@@ -129,21 +129,30 @@ export function createFigures({ clock, names, beganMs, endMs }: FigureDeps) {
   };
 }
 
-function pressureOf(calls: ReadonlySet<Call>, nowMs: number): number {
+/** What online users feel just now, on the backend where it is worst and one by one. */
+function feltBy(calls: ReadonlySet<Call>, nowMs: number): Omit<Moment, 'atMs'> {
   const paces = new Map<string, number[]>();
   let most = 0;
+  let users = 0;
+  let behind = 0;
   for (const { lane, backend, firstTokenMs, askedMs, tokens } of calls) {
     if (lane === 'batch') continue;
-    if (firstTokenMs === undefined) most = Math.max(most, (nowMs - askedMs) / slo.ttftMs);
-    else if (tokens >= fewestTokens) {
+    users += 1;
+    if (firstTokenMs === undefined) {
+      const waited = (nowMs - askedMs) / slo.ttftMs;
+      most = Math.max(most, waited);
+      behind += waited > 1 ? 1 : 0;
+    } else if (tokens >= fewestTokens) {
       const known = paces.get(backend) ?? [];
-      known.push((nowMs - firstTokenMs) / tokens / slo.tpotMs);
+      const pace = (nowMs - firstTokenMs) / tokens / slo.tpotMs;
+      known.push(pace);
       paces.set(backend, known);
+      behind += pace > 1 ? 1 : 0;
     }
   }
   for (const known of paces.values()) {
     known.sort((a, b) => a - b);
     most = Math.max(most, known[Math.ceil(known.length * 0.9) - 1] ?? 0);
   }
-  return most;
+  return { pressure: most, users, behind };
 }

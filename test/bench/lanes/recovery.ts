@@ -1,11 +1,13 @@
 /**
- * How long a step in the load is felt, in three figures. Pure.
+ * How long a step in the load is felt. Pure. What batch costs is `paired`: see there. Beside it:
  *
  * `absolute`: for each step the seconds from its first moment to the end of its first spell of pressure, whoever is to blame.
+ * `excess`: that, less the same of online alone; below 0 where batch's play has the shorter spell.
  * `attributable`: the same of those moments only in which online alone, with the same arrivals, is not pressed: what batch adds.
  * A pressed moment is one in which a single stream among the first dozen is beyond its bound, and that comes at random, with a step and
  * without; so `late` says how often a spell like that begins in any later five seconds, and `arrivals` what came of the requests.
  */
+import { type Paired, pairedOf } from './paired.ts';
 import { step } from './settings.ts';
 
 /** A look at all online users. Plays of the same arrivals are looked at in the same moments. */
@@ -14,6 +16,9 @@ export interface Moment {
   readonly atMs: number;
   /** of what they feel, over its bound, on the backend where it is worst: p90 of running TPOT, the longest wait for a first token */
   readonly pressure: number;
+  /** online users who wait or read, and those of them who are behind: see `paired.ts` */
+  readonly users: number;
+  readonly behind: number;
 }
 
 /** An online request: when it came, and whether its answer was inside both bounds in the end. */
@@ -30,11 +35,13 @@ export interface Lived {
 export interface Recovery {
   /** in the order of the steps; s */
   readonly absolute: readonly number[];
+  readonly excess: readonly number[];
   readonly attributable: readonly number[];
   /** Of all stretches of five seconds later in the steps, the share with a pressed moment; 0 to 1. */
   readonly late: number;
   /** by `arrivalSeconds`: requests that came then, and those of them that were inside both bounds */
   readonly arrivals: readonly { readonly requests: number; readonly inside: number }[];
+  readonly paired: Paired;
 }
 
 /** Where the groups of `arrivals` begin; seconds since the step. */
@@ -46,14 +53,17 @@ const joinedMs = 1000;
 const beginsMs = 5000;
 
 /** @param alone the same arrivals without batch, to compare with */
-export function recoveryOf({ moments, arrivals }: Lived, alone: Lived): Recovery {
+export function recoveryOf(lived: Lived, alone: Lived): Recovery {
+  const { moments, arrivals } = lived;
   const usual = pressedOf(alone.moments);
   const pressed = pressedOf(moments);
   const byBatch = new Set([...pressed].filter((atMs) => !usual.has(atMs)));
   const steps = stepsWithin(moments.at(-1)?.atMs ?? 0);
   const spells = steps.flatMap((fromMs) => lateSpells(fromMs, pressed));
+  const absolute = steps.map((fromMs) => spellOf([...pressed], fromMs));
   return {
-    absolute: steps.map((fromMs) => spellOf([...pressed], fromMs)),
+    absolute,
+    excess: steps.map((fromMs, index) => (absolute[index] ?? 0) - spellOf([...usual], fromMs)),
     attributable: steps.map((fromMs) => spellOf([...byBatch], fromMs)),
     late: spells.filter(Boolean).length / Math.max(1, spells.length),
     arrivals: arrivalSeconds.map((fromSeconds, index) => {
@@ -64,6 +74,7 @@ export function recoveryOf({ moments, arrivals }: Lived, alone: Lived): Recovery
       });
       return { requests: came.length, inside: came.filter(({ inside }) => inside).length };
     }),
+    paired: pairedOf(lived, alone, steps),
   };
 }
 

@@ -15,7 +15,7 @@ export interface LanePart {
 
 export interface LaneSetting {
   readonly name: string;
-  /** `conv`, `code`: Azure's traces of 2023, else a generator with the same statistics; `step`: twenty seconds on, forty off */
+  /** `conv`, `code`: Azure's traces of 2023, else a generator with the same statistics; `step`: twenty seconds on, forty off or low */
   readonly online: 'conv' | 'code' | 'step';
   readonly backends: number;
   readonly engine: EngineSettings;
@@ -24,6 +24,10 @@ export interface LaneSetting {
   readonly parts: readonly LanePart[];
   /** for the short form */
   readonly shortPart: LanePart;
+  /** Of `step`: online requests a second before each step; absent: none. */
+  readonly stepFromRate?: number;
+  /** Names of the candidates that are played; absent: all. */
+  readonly compares?: readonly string[];
 }
 
 export const slo = { ttftMs: 1000, tpotMs: 60 } as const;
@@ -66,6 +70,28 @@ const ofTrace: readonly LanePart[] = [
 
 const common = { engine: a100, tellsPlaces: false, backends: 2, shortPart } as const;
 
+const fewPlaces = { engine: { ...a100, maxSequences: 24 }, tellsPlaces: true } as const;
+
+/** Forty steps each. */
+const stepped = {
+  ...common,
+  online: 'step',
+  parts: [
+    { fromSeconds: 0, seconds: 2460, seed: 6, heldOut: false },
+    { fromSeconds: 0, seconds: 2460, seed: 5, heldOut: true },
+  ],
+} as const;
+
+/** Of the many settings with steps only some are for all. */
+const stepCandidates: readonly string[] = [
+  'online only',
+  'online only, other engines',
+  'fixed 4',
+  'AIMD on running TPOT',
+  'shipped',
+  'increase .3',
+];
+
 export const laneSettings: readonly LaneSetting[] = [
   { ...common, name: 'conv', online: 'conv', parts: ofTrace },
   {
@@ -82,14 +108,22 @@ export const laneSettings: readonly LaneSetting[] = [
     ...common,
     name: 'conv, 24 places',
     online: 'conv',
-    engine: { ...a100, maxSequences: 24 },
-    tellsPlaces: true,
+    ...fewPlaces,
     parts: ofTrace,
   },
+  { ...stepped, name: 'step' },
+  { ...stepped, ...fewPlaces, name: 'step, 24 places' },
+  ...[2, 4, 8].map((times): LaneSetting => ({
+    ...stepped,
+    name: `step x${times}`,
+    stepFromRate: stepRatePerSecond / times,
+    compares: stepCandidates,
+  })),
   {
-    ...common,
-    name: 'step',
-    online: 'step',
-    parts: [{ fromSeconds: 0, seconds: 2460, seed: 5, heldOut: true }],
+    ...stepped,
+    ...fewPlaces,
+    name: 'step x4, 24 places',
+    stepFromRate: stepRatePerSecond / 4,
+    compares: stepCandidates,
   },
 ];

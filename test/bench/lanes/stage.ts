@@ -54,7 +54,8 @@ interface Line {
 
 export function playLanes(setting: LaneSetting, candidate: Candidate, deps: StageDeps): Play {
   const clock = createVirtualClock();
-  const settings = { ...setting.engine, scheduling: candidate.scheduling };
+  const seed = setting.engine.seed + (candidate.engineSeed ?? 0);
+  const settings = { ...setting.engine, scheduling: candidate.scheduling, seed };
   const fleet = createSimFleet({ backends: setting.backends, engine: settings, tellsCapacity: true }, { clock });
   const views = fleet.snapshot();
   const slots = setting.tellsPlaces ? { slots: settings.maxSequences } : {};
@@ -194,7 +195,7 @@ export function playLanes(setting: LaneSetting, candidate: Candidate, deps: Stag
   let feeding = false;
   /** In a turn of its own: an answer may come while another is asked for. */
   function feed(): void {
-    if (feeding || candidate.kind === 'online only') return;
+    if (feeding || candidate.kind === 'online only' || candidate.kind === 'again') return;
     feeding = true;
     clock.timer(0, () => {
       feeding = false;

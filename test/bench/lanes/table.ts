@@ -1,6 +1,7 @@
 /** The plays as Markdown: each setting and part a table, and what the shipped lanes are behind in. Pure. */
 import { percentile } from '../../../src/admit/online-feel.ts';
 import type { LaneRow } from './evaluation.ts';
+import { binMs, tolerance } from './paired.ts';
 import { arrivalSeconds } from './recovery.ts';
 import { step } from './settings.ts';
 
@@ -65,20 +66,24 @@ function recoveries(rows: readonly LaneRow[]): readonly string[] {
   const usual = first.recovery.arrivals;
   const groups = arrivalSeconds.map((from, index) => `${from} to ${arrivalSeconds[index + 1] ?? step.onMs / 1000} s`);
   return [
-    `Recovery, ${first.recovery.absolute.length} steps: seconds to the end of a step's first spell of pressure, p50 / p90 / worst, and how`,
-    'many take longer than 2 s; the same of what online alone is not pressed by. Later spells: of any later five seconds, how many have',
-    'one. Then the points lost against online alone by the requests that came so long after a step.',
+    `Paired with online alone, ${first.recovery.absolute.length} steps. All together: seconds until no more than ${points(tolerance.pooled, 0)} point is lost for the rest of`,
+    'the step, by when requests came and of the users who are there. Step by step: seconds to the end of the first spell in which more than',
+    `${points(tolerance.perStep, 0)} points of the users are behind who alone wouldn't be, p50 / p90 / worst, and how many steps take longer than 2 s; and the share of`,
+    'later moments in which that is so. Then points lost of the users who are there, and of the requests that came, by the time since the step.',
     '',
-    `| rule | absolute s | > 2 s | attributable s | > 2 s | later spells % | ${groups.join(' | ')} |`,
-    `| --- |${' ---: |'.repeat(5 + groups.length)}`,
-    ...known.map(({ candidate, recovery: { absolute, attributable, late, arrivals } }) => {
+    `| rule | all: requests s | users s | each step s | > 2 s | later % | ${groups.map((name) => `users ${name}`).join(' | ')} | ${groups.map((name) => `requests ${name}`).join(' | ')} |`,
+    `| --- |${' ---: |'.repeat(5 + 2 * groups.length)}`,
+    ...known.map(({ candidate, recovery: { paired, arrivals } }) => {
       const cells = [
         candidate,
-        spread(absolute),
-        String(absolute.filter((seconds) => seconds > 2).length),
-        spread(attributable),
-        String(attributable.filter((seconds) => seconds > 2).length),
-        (late * 100).toFixed(0),
+        (paired.pooled.requests / 1000).toFixed(2),
+        (paired.pooled.users / 1000).toFixed(2),
+        spread(paired.perStep.map((ms) => ms / 1000)),
+        String(paired.perStep.filter((ms) => ms > 2000).length),
+        percent(paired.later),
+        ...arrivalSeconds.map((from, index) =>
+          points(-meanOf(paired.lost.users, from, arrivalSeconds[index + 1] ?? step.onMs / 1000), 0),
+        ),
         ...arrivals.map(({ requests, inside }, index) => {
           const before = usual[index];
           return before === undefined ? '' : points(inside / requests, before.inside / before.requests);
@@ -87,7 +92,31 @@ function recoveries(rows: readonly LaneRow[]): readonly string[] {
       return `| ${cells.join(' | ')} |`;
     }),
     '',
+    "Pressure (p90 of the running TPOT on the worst backend, or anybody's wait, over its bound): seconds to the end of a step's first spell,",
+    'p50 / p90 / worst, and how many take longer than 2 s; less the same of online alone; of those moments only in which online alone is not',
+    'pressed. Later spells: of any later five seconds, how many have one.',
+    '',
+    '| rule | absolute s | > 2 s | excess s | > 2 s | attributable s | > 2 s | later spells % |',
+    `| --- |${' ---: |'.repeat(7)}`,
+    ...known.map(({ candidate, recovery: { absolute, excess, attributable, late } }) => {
+      const cells = [
+        candidate,
+        ...[absolute, excess, attributable].flatMap((seconds) => [
+          spread(seconds),
+          String(seconds.filter((one) => one > 2).length),
+        ]),
+        (late * 100).toFixed(0),
+      ];
+      return `| ${cells.join(' | ')} |`;
+    }),
+    '',
   ];
+}
+
+/** Of bins, from and until seconds. */
+function meanOf(lost: readonly number[], from: number, until: number): number {
+  const some = lost.slice((from * 1000) / binMs, (until * 1000) / binMs);
+  return some.reduce((total, one) => total + one, 0) / Math.max(1, some.length);
 }
 
 function spread(seconds: readonly number[]): string {

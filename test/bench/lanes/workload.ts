@@ -28,16 +28,19 @@ export interface TraceFiles {
 
 const standIn = { conv: 'smooth', code: 'bursty', step: 'smooth' } as const;
 const hashTokens = 64;
+/** Traffic between steps comes of another seed than the steps. */
+const lowSeed = 1000;
 
 /** Online requests in order, and where they come from. */
 export function onlineWork(
-  { online }: LaneSetting,
+  setting: LaneSetting,
   part: LanePart,
   files: TraceFiles,
 ): { readonly source: string; readonly work: Work[] } {
+  const { online } = setting;
   const { fromSeconds, seconds } = part;
   const file = online === 'step' ? undefined : files[online];
-  const requests = file === undefined ? generated(online, part) : readTrace(file).requests;
+  const requests = file === undefined ? generated(setting, part) : readTrace(file).requests;
   const fromMs = file === undefined ? 0 : fromSeconds * 1000;
   const fresh = createIds(1);
   const work = requests
@@ -48,16 +51,22 @@ export function onlineWork(
   return { source: file === undefined ? `generator ${standIn[online]}` : `azure ${online} 2023`, work };
 }
 
-function generated(online: LaneSetting['online'], { seed, seconds }: LanePart): readonly TraceRequest[] {
+function generated({ online, stepFromRate }: LaneSetting, { seed, seconds }: LanePart): readonly TraceRequest[] {
   const { make, ratePerSecond: usual } = generators[standIn[online]];
-  const ratePerSecond = online === 'step' ? stepRatePerSecond : usual;
-  const { requests } = make({ requests: Math.ceil(seconds * ratePerSecond * 4), ratePerSecond, seed });
-  if (online !== 'step') return requests;
+  const made = (ratePerSecond: number, seedOf: number) =>
+    make({ requests: Math.ceil(seconds * ratePerSecond * 4), ratePerSecond, seed: seedOf }).requests;
+  if (online !== 'step') return made(usual, seed);
   const { onMs, everyMs, firstMs } = step;
-  return requests.map((request) => ({
+  const high = made(stepRatePerSecond, seed).map((request) => ({
     ...request,
     atMs: firstMs + Math.floor(request.atMs / onMs) * everyMs + (request.atMs % onMs),
   }));
+  if (stepFromRate === undefined) return high;
+  // The same steps, whatever they begin from.
+  const low = made(stepFromRate, seed + lowSeed).filter(
+    ({ atMs }) => atMs < firstMs || (atMs - firstMs) % everyMs >= onMs,
+  );
+  return [...low, ...high].toSorted((a, b) => a.atMs - b.atMs);
 }
 
 function readTrace(file: string): Trace {

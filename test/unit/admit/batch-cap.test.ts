@@ -59,6 +59,7 @@ describe('the cap on batch', () => {
     expect(ticks(30)).toMatchObject({ cap: 15, cause: 'slots' });
     // 4 + 0.9 × 2, down to whole ones.
     const batch = 11;
+    for (const online of [2, 3]) ticks(30, { running: { online, batch } });
     expect(ticks(1, { running: { online: 4, batch } }).cap).toBe(11);
     expect(ticks(20, { running: { online: 1, batch } }).cap).toBe(11);
     expect(ticks(300, { running: { online: 1, batch } }).cap).toBe(15);
@@ -111,6 +112,32 @@ describe('the cap on batch', () => {
     expect(state).toMatchObject({ cause: 'itl', lastCut: { cause: 'itl' } });
     expect(state.cap).toBeLessThan(8);
     expect(state.pressures.itl).toBeLessThan(1.2);
+  });
+
+  it('is cut as soon as many more are online than these last seconds, once a second, before anybody feels it', () => {
+    const { tick, ticks } = cappedBackend(settingsWith(), 'untold');
+    ticks(40, { running: { online: 2, batch: 40 } });
+    // 2 × 1.5, and 1.5.
+    expect(tick({ running: { online: 4, batch: 40 } }).cause).toBe('growing');
+    const state = tick({ running: { online: 8, batch: 40 } });
+    expect(state).toMatchObject({ cap: 20, cause: 'rise', pressure: 1.5, lastCut: { cause: 'rise' } });
+    expect(ticks(3, { running: { online: 9, batch: 30 } })).toMatchObject({ cap: 20, cause: 'rise' });
+    // As many are there as usual by now.
+    expect(ticks(12, { running: { online: 9, batch: 20 } })).toMatchObject({ cause: 'growing' });
+  });
+
+  it('counts those who wait for a place, and takes those whom it finds at first for usual', () => {
+    const { tick, ticks } = cappedBackend(settingsWith(), 'untold');
+    expect(tick({ running: { online: 9, batch: 4 } })).toMatchObject({ cap: 5, cause: 'growing' });
+    expect(ticks(20, { running: { online: 9, batch: 20 } }).lastCut).toBeUndefined();
+    expect(tick({ running: { online: 9, batch: 20 }, onlineWaiting: 9 }).pressures).toHaveProperty('rise');
+  });
+
+  it('is not cut for one who comes where nobody was', () => {
+    const { ticks } = cappedBackend(settingsWith(), 'untold');
+    ticks(8, { running: { online: 0, batch: 40 } });
+    expect(ticks(8, { running: { online: 1, batch: 40 } }).lastCut).toBeUndefined();
+    expect(ticks(1, { running: { online: 3, batch: 40 } }).lastCut).toMatchObject({ cause: 'rise' });
   });
 
   it('does not grow past twice what batch uses', () => {

@@ -13,7 +13,8 @@ function lived(...pressed: readonly (readonly [number, number])[]): Lived {
   const untilMs = step.firstMs + 2 * step.everyMs;
   const moments = Array.from({ length: untilMs / 250 + 1 }, (_, index) => {
     const atMs = index * 250;
-    return { atMs, pressure: pressed.some(([from, until]) => atMs >= from && atMs < until) ? 1.2 : 0.5 };
+    const isPressed = pressed.some(([since, until]) => atMs >= since && atMs < until);
+    return { atMs, pressure: isPressed ? 1.2 : 0.5, users: 20, behind: isPressed ? 3 : 1 };
   });
   return { moments, arrivals: [] };
 }
@@ -40,6 +41,12 @@ describe('recovery from a step', () => {
     expect(attributable).toEqual([0, 1.75]);
   });
 
+  it('is told less that of online alone, step by step', () => {
+    const alone = lived([from, from + 3000], [second, second + 1000]);
+    const { excess } = recoveryOf(lived([from, from + 2000], [second, second + 2000]), alone);
+    expect(excess).toEqual([-1, 1]);
+  });
+
   it('says how often somebody is pressed in later seconds, when no step is to blame', () => {
     const { late } = recoveryOf(lived([from + 6000, from + 6500], [second + 19_000, second + 19_500]), lived());
     expect(late).toBeCloseTo(2 / 6);
@@ -61,6 +68,54 @@ describe('recovery from a step', () => {
       { requests: 1, inside: 0 },
       { requests: 1, inside: 1 },
     ]);
+  });
+});
+
+describe('what batch costs after a step', () => {
+  const paired = (own: Lived, alone: Lived) => recoveryOf(own, alone).paired;
+
+  it('is nothing where as many are behind alone, however many', () => {
+    const alike = lived([from, from + 9000], [second + 12_000, second + 13_000]);
+    const { pooled, perStep, later, lost } = paired(alike, alike);
+    expect({ pooled, perStep, later }).toEqual({ pooled: { requests: 0, users: 0 }, perStep: [0, 0], later: 0 });
+    expect(new Set([...lost.users, ...lost.requests])).toEqual(new Set([0]));
+  });
+
+  it('lasts as long as too many of the users of a second are behind who alone would not be', () => {
+    const { pooled, perStep, lost } = paired(lived([from + 1000, from + 3000]), lived([from + 1000, from + 2000]));
+    expect(perStep).toEqual([3000, 0]);
+    expect(pooled.users).toBe(3000);
+    const points = lost.users.slice(7, 13).map((share) => Math.round(share * 100));
+    expect(points).toEqual([0, 5, 5, 5, 5, 0]);
+  });
+
+  it('does not lay to a step what comes long after it, but says how often it comes', () => {
+    const { pooled, perStep, later } = paired(lived([from + 8000, from + 9000]), lived());
+    expect(perStep).toEqual([0, 0]);
+    expect(later).toBeCloseTo(4 / 120);
+    expect(pooled.users).toBe(9000);
+  });
+
+  it('forgives one user for less than a second, and a hundredth of all steps together', () => {
+    const behind = (atMs: number) => (atMs === from + 500 ? 3 : 1);
+    const own = { ...lived(), moments: lived().moments.map((one) => ({ ...one, behind: behind(one.atMs) })) };
+    expect(paired(own, lived()).perStep).toEqual([0, 0]);
+    expect(paired(own, lived()).pooled.users).toBe(750);
+  });
+
+  it('counts requests by when they came, and not those between steps', () => {
+    const arrivals = (...missed: readonly number[]) => ({
+      ...lived(),
+      arrivals: [from + 100, from + 1600, second + 1700, second + 19_900, second + 30_000].map((atMs) => ({
+        atMs,
+        inside: !missed.includes(atMs),
+      })),
+    });
+    const { pooled, lost } = paired(arrivals(from + 1600, second + 30_000), arrivals());
+    expect(pooled.requests).toBe(1750);
+    expect(lost.requests[6]).toBe(0.5);
+    expect(lost.requests.filter((share) => share !== 0)).toHaveLength(1);
+    expect(paired(arrivals(), arrivals(from + 1600)).lost.requests[6]).toBe(-0.5);
   });
 });
 
