@@ -15,6 +15,6 @@ it(
     expect(found.downloadedBytes).toBe(load.lines * load.lineBytes);
     // Of 180 MB.
     expect(found.rssUploadBytes - found.rssBeforeBytes).toBeLessThan(110 * MB);
-    expect(found.rssPeakBytes - found.rssBeforeBytes).toBeLessThan(150 * MB);
+    expect(found.rssPeakBytes - found.rssBeforeBytes).toBeLessThan(130 * MB);
   },
 );

@@ -9,9 +9,8 @@ it('C179 three uploads of 300 MB at once, validated beside a stream', { timeout:
   const found = await measureIntake(load);
   console.info(JSON.stringify(found));
   expect(found.downloadedBytes).toBe(load.lines * load.lineBytes);
-  // The case asks for 150 MB. Quiet runs came to 129 to 182: what is held is some 70, the rest is what V8 has not collected yet.
-  // Above this one of the three files would be held whole.
-  expect(found.rssPeakBytes - found.rssBeforeBytes).toBeLessThan(230 * MB);
+  // What the case asks for. Runs came to 70 to 100: a young generation that has grown, and reads that wait for the collector.
+  expect(found.rssPeakBytes - found.rssBeforeBytes).toBeLessThan(150 * MB);
   expect(found.uploadGapMs.p99 - found.quietGapMs.p99).toBeLessThan(20);
   expect(found.validationGapMs.p99 - found.quietGapMs.p99).toBeLessThan(20);
 });

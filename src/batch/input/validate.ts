@@ -4,9 +4,10 @@
  * The event loop turns in between. Decides nothing about the batch.
  */
 import { setImmediate as turn } from 'node:timers/promises';
-import type { BatchEndpoint, BatchError, BatchLine } from '../batch.ts';
+import type { BatchEndpoint, BatchError } from '../batch.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { runInTurns, sliceMs } from '../../platform/turns.ts';
+import { createLineTable, type FoundLines } from './found-lines.ts';
 import { createLineReader, type ReadLine } from './input-line.ts';
 import { createLineOrder } from './line-order.ts';
 import { createLineSplitter, type InputLine } from './line-splitter.ts';
@@ -22,8 +23,7 @@ export interface ValidationSettings {
 export type Validation =
   | {
       readonly ok: true;
-      /** in the order of the file; whoever asked may take them out, so that they needn't all be held */
-      readonly lines: BatchLine[];
+      readonly lines: FoundLines;
       /** undefined: no line names one */
       readonly model: string | undefined;
     }
@@ -31,10 +31,6 @@ export type Validation =
 
 /** Of one file; behind them stands how many more there are. */
 export const maxErrors = 100;
-
-type RankedLine = { -readonly [Key in keyof BatchLine]: BatchLine[Key] };
-
-const linesPerStep = 256;
 
 /**
  * @param input the file's bytes; read up to its end, or until no more than that is worth knowing
@@ -84,9 +80,7 @@ export async function validate(
 /** What is known so far. */
 class Findings {
   readonly #settings: ValidationSettings;
-  #lines: RankedLine[] = [];
-  /** Of each `custom_id` the line that it came in. */
-  readonly #ids = new Map<string, number>();
+  readonly #lines = createLineTable();
   readonly #errors: BatchError[] = [];
   #moreErrors = 0;
   #count = 0;
@@ -128,22 +122,19 @@ class Findings {
       return;
     }
     const { customId, model, keys } = read;
-    const earlier = this.#ids.get(customId);
+    const earlier = this.#lines.add({ line, customId, at, bytes });
     if (earlier !== undefined) {
       const message = `This \`custom_id\` stands in line ${earlier}, too; each must be the only one of its name in the file.`;
       this.#fault({ code: 'duplicate_custom_id', message, param: 'custom_id', line });
       return;
     }
-    this.#ids.set(customId, line);
     this.#model ??= { name: model, line };
     if (this.#model.name !== model) {
       const message = `All requests of a batch must name the same model; line ${this.#model.line} ${said(this.#model.name)}, this one ${said(model)}.`;
       this.#fault({ code: 'mismatched_model', message, param: 'body.model', line });
       return;
     }
-    if (this.#errors.length > 0) return;
-    this.#lines.push({ line, customId, at, bytes, rank: 0 });
-    this.#order.add(keys);
+    if (this.#errors.length === 0) this.#order.add(keys);
   }
 
   fileTooLarge(bytes: number): Validation {
@@ -162,23 +153,12 @@ class Findings {
   async result(clock: Pick<Clock, 'nowMs'>): Promise<Validation> {
     if (this.#count === 0) this.#fault({ code: 'empty_file', message: 'The file has no requests.' });
     if (this.#errors.length > 0) return this.#failed();
-    this.#ids.clear();
     await runInTurns(this.#order.rank(), clock);
-    await runInTurns(this.#takeRanks(), clock);
+    this.#lines.ranks = this.#order.ranks;
     return { ok: true, lines: this.#lines, model: this.#model?.name };
   }
 
-  *#takeRanks(): Iterable<unknown> {
-    const { ranks } = this.#order;
-    for (const [index, line] of this.#lines.entries()) {
-      line.rank = ranks[index] ?? index;
-      if (index % linesPerStep === 0) yield;
-    }
-  }
-
   #fault(error: BatchError): void {
-    // They aren't of use any more.
-    this.#lines = [];
     if (this.#errors.length < maxErrors) this.#errors.push(error);
     else this.#moreErrors += 1;
   }

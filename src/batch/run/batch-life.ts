@@ -119,12 +119,11 @@ export function startBatch({ lease, batch: leased }: LeasedBatch, settings: RunS
   }
 
   async function begin({ lines, model }: ValidInput, halting: AbortSignal): Promise<void> {
-    const total = lines.length;
-    for (let isFirst = true; lines.length > 0; isFirst = false) {
+    const total = lines.count;
+    for (let from = 0; from < total; from += linesPerCall) {
       halting.throwIfAborted();
-      // What is written needn't be held here any more.
-      const some = lines.splice(0, linesPerCall);
-      await persist('writing lines', () => store.addLines(lease, some, isFirst));
+      const some = lines.slice(from, from + linesPerCall);
+      await persist('writing lines', () => store.addLines(lease, some, from === 0));
     }
     const begun = { total, model, nowSeconds: nowSeconds() };
     batch = await persist('beginning a batch', () => store.begin(lease, begun));

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { makeFolder } from '../../platform/make-folder.ts';
 import { readFileRange } from './file-range.ts';
+import { createGathering } from './gathering.ts';
 import type { Shelf, ShelfWriter } from './port.ts';
 import { isAbsent, shelfFault } from './shelf-fault.ts';
 import { checkedId } from './shelf-id.ts';
@@ -53,8 +54,7 @@ export async function createDirectoryShelf(directory: string, deps: DirectoryShe
     const path = pathOf(id);
     const part = join(directory, `${partPrefix}${id}-${randomUUID()}`);
     const handle = await openFile(part, 'wx', 0o600);
-    let gathered: Uint8Array[] = [];
-    let gatheredSize = 0;
+    const gathering = createGathering(gatheredBytes, put);
     let bytes = 0;
     let state: 'open' | 'failed' | 'over' = 'open';
 
@@ -62,12 +62,9 @@ export async function createDirectoryShelf(directory: string, deps: DirectoryShe
       if (state !== 'open') throw new Error(`${id} is ${state}: no more can be written`);
     }
 
-    async function flush(): Promise<void> {
-      const whole = Buffer.concat(gathered);
-      gathered = [];
-      gatheredSize = 0;
+    async function put(piece: Buffer): Promise<void> {
       try {
-        for (let written = 0; written < whole.byteLength;) written += (await handle.write(whole, written)).bytesWritten;
+        for (let written = 0; written < piece.byteLength;) written += (await handle.write(piece, written)).bytesWritten;
       } catch (error) {
         // How much of it got there is unknown: nothing of the file may be seen.
         state = 'failed';
@@ -78,14 +75,13 @@ export async function createDirectoryShelf(directory: string, deps: DirectoryShe
     async function discard(): Promise<void> {
       if (state === 'over') return;
       state = 'over';
-      gathered = [];
       await handle.close();
       await remove(part);
     }
 
     async function commit(): Promise<void> {
       expectOpen();
-      await flush();
+      await gathering.flush();
       await handle.sync();
       await rename(part, path);
       state = 'over';
@@ -100,10 +96,7 @@ export async function createDirectoryShelf(directory: string, deps: DirectoryShe
       async write(chunk) {
         expectOpen();
         bytes += chunk.byteLength;
-        // The caller may use its buffer again.
-        gathered.push(Uint8Array.from(chunk));
-        gatheredSize += chunk.byteLength;
-        if (gatheredSize >= gatheredBytes) await faulted(flush());
+        await faulted(gathering.add(chunk));
       },
       commit: async () => await faulted(commit()),
       discard: async () => await faulted(discard()),

@@ -6,6 +6,7 @@ import type { Readable } from 'node:stream';
 
 export interface ShelfWriter {
   readonly bytes: number;
+  /** One at a time; once it resolves the chunk's buffer may be used again. */
   write(chunk: Uint8Array): Promise<void>;
   /** From now on it is there, also after a power cut. @throws StoreError `full`, `away` */
   commit(): Promise<void>;

@@ -5,6 +5,7 @@
 import { Readable } from 'node:stream';
 import { StoreError } from '../store/port.ts';
 import type { PostgresLink } from '../store/postgres-link.ts';
+import { createGathering } from './gathering.ts';
 import type { Shelf, ShelfWriter } from './port.ts';
 import { checkedId } from './shelf-id.ts';
 
@@ -19,8 +20,7 @@ export function createPostgresShelf({ once, transaction }: PostgresLink): Shelf 
     );
     if (begun === undefined) throw new Error('an insert returned no row');
     const { seq } = begun;
-    let gathered: Uint8Array[] = [];
-    let gatheredSize = 0;
+    const gathering = createGathering(chunkBytes, putAll);
     let bytes = 0;
     let number = 0;
     let state: 'open' | 'failed' | 'over' = 'open';
@@ -38,16 +38,8 @@ export function createPostgresShelf({ once, transaction }: PostgresLink): Shelf 
       number += 1;
     }
 
-    async function flush(least: number): Promise<void> {
-      if (gatheredSize < least) return;
-      const whole = Buffer.concat(gathered);
-      gathered = [];
-      gatheredSize = 0;
-      let at = 0;
-      for (; whole.byteLength - at >= least; at += chunkBytes) await put(whole.subarray(at, at + chunkBytes));
-      if (at >= whole.byteLength) return;
-      gathered.push(whole.subarray(at));
-      gatheredSize = whole.byteLength - at;
+    async function putAll(whole: Buffer): Promise<void> {
+      for (let at = 0; at < whole.length; at += chunkBytes) await put(whole.subarray(at, at + chunkBytes));
     }
 
     /** A piece that didn't get there is missing for good: nothing of the file may be seen. */
@@ -71,14 +63,11 @@ export function createPostgresShelf({ once, transaction }: PostgresLink): Shelf 
       async write(chunk) {
         expectOpen();
         bytes += chunk.byteLength;
-        // The caller may use its buffer again.
-        gathered.push(Uint8Array.from(chunk));
-        gatheredSize += chunk.byteLength;
-        await orFail(flush(chunkBytes));
+        await orFail(gathering.add(chunk));
       },
       async commit() {
         expectOpen();
-        await orFail(flush(1));
+        await orFail(gathering.flush());
         await transaction(async (turn) => {
           await turn.run('delete from warmlane_shelf_files where id = $1 and committed and seq <> $2', id, seq);
           const found = await turn.run(

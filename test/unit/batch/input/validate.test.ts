@@ -52,14 +52,17 @@ async function faultsOf(file: string | Buffer, change: Partial<ValidationSetting
 async function linesOf(file: string | Buffer) {
   const found = await check(file);
   if (!found.ok) throw new Error(JSON.stringify(found.errors));
-  return found.lines;
+  return found.lines.slice(0, Number.POSITIVE_INFINITY);
 }
 
 /** Lines of a right file by rank. */
 async function sentOf(file: string, prompts?: PromptKeys) {
   const found = await check(file, {}, prompts === undefined ? {} : { prompts });
   if (!found.ok) throw new Error(JSON.stringify(found.errors));
-  return found.lines.toSorted((a, b) => a.rank - b.rank).map(({ customId }) => customId);
+  return found.lines
+    .slice(0, found.lines.count)
+    .toSorted((a, b) => a.rank - b.rank)
+    .map(({ customId }) => customId);
 }
 
 describe('validate', () => {
@@ -108,7 +111,7 @@ describe('validate', () => {
     const file = `${lineText('a', { body: bodyText('x\r\ny') })}\r\n${lineText('b', { body: bodyText('\u2028') })}\r\n`;
     for (let chunkBytes = 1; chunkBytes < 200; chunkBytes += 1) {
       const found = await check(file, {}, { chunkBytes });
-      expect(found.ok && found.lines.map(({ customId }) => customId)).toEqual(['a', 'b']);
+      expect(found.ok && found.lines.slice(0, 9).map(({ customId }) => customId)).toEqual(['a', 'b']);
     }
   });
 
@@ -281,7 +284,7 @@ describe('validate', () => {
       { clock: { nowMs: () => (nowMs += 1) } },
     );
     counting = false;
-    expect(found).toMatchObject({ ok: true, lines: [{ customId: 'a' }] });
+    expect(found.ok && found.lines.slice(0, 9)).toMatchObject([{ customId: 'a' }]);
     expect(turns).toBeGreaterThan(20);
   });
 
@@ -300,8 +303,11 @@ describe('validate', () => {
     await fc.assert(
       fc.asyncProperty(file, fc.integer({ min: 1, max: 90 }), fc.boolean(), async (text, chunkBytes, mark) => {
         const marked = mark ? `\ufeff${text}` : text;
-        const whole = await check(marked, {}, { chunkBytes: 1e6 });
-        expect(await check(marked, {}, { chunkBytes })).toEqual(whole);
+        const found = async (cut: number) => {
+          const seen = await check(marked, {}, { chunkBytes: cut });
+          return seen.ok ? [seen.model, seen.lines.slice(0, 99)] : seen.errors;
+        };
+        expect(await found(chunkBytes)).toEqual(await found(1e6));
       }),
     );
   });
