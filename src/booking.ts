@@ -86,6 +86,7 @@ export function createBooking(deps: BookingDeps): (passage: BookedPassage, how: 
     if (backend === undefined) return;
     const { responseId } = observer;
     const { stickyKey, tenant } = job ?? {};
+    // Only of an answer that was read: JSON, and no error.
     const isKept = job?.endpoint === 'responses' || job?.stored === true;
     if (responseId !== undefined && isKept) deps.sticky.remember(responseId, backend, tenant);
     // An abandoned one may be taken up again where it runs on (llama-server's resumable streams).

@@ -14,7 +14,9 @@ export interface TokenEstimate {
 const nothing: TokenEstimate = { prompt: 0, output: 0 };
 
 export function estimateTokens(job: Job): TokenEstimate {
-  if (!job.measured || !job.readable) return nothing;
+  // What is only kept is computed when a generation refers to it.
+  const isOnlyKept = job.stored === true && !job.generates;
+  if (!job.measured || !job.readable || isOnlyKept) return nothing;
   // Where the prompt itself was read, pictures and the like count for nothing.
   const prompt = Math.ceil((job.prefix?.bytes ?? job.bodyBytes) / bytesPerToken);
   return { prompt, output: job.generates ? (job.maxOutputTokens ?? assumedOutputTokens) * job.choices : 0 };

@@ -103,7 +103,8 @@ export function classify(head: ClassifyHead, body: ClassifyBody, settings: Class
   if (stream && takesUsageAsk) job.firstMember = { at: scan.objectStart + 1, empty: scan.empty };
   if (stickyKey !== undefined) job.stickyKey = stickyKey;
   if (ids.length > 0) job.refersTo = ids;
-  if (endpoint.kind === 'chat' && scan?.fields.get('store')?.kind === 'true') job.stored = true;
+  const isStoredChat = endpoint.kind === 'chat' && scan?.fields.get('store')?.kind === 'true';
+  if (endpoint.keeps === true || isStoredChat) job.stored = true;
   const { choices } = counts;
   const { kind, generates } = endpoint;
   const repeatable = readRepeatable({ kind, generates, scan, choices, sticky: stickyKey !== undefined });

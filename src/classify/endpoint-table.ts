@@ -43,6 +43,8 @@ export interface Endpoint {
   readonly morePathIds?: readonly string[];
   /** Its body refers to what a backend keeps as this route's does, whatever else it `reads`. */
   readonly refersBy?: Referring;
+  /** Its answer names something that is kept from now on. */
+  readonly keeps?: true;
   /** Model named by the path. */
   readonly pathModel?: string;
 }
@@ -143,6 +145,9 @@ const rows: readonly (readonly [Endpoint, readonly string[]])[] = [
   [tokenize, ['/v1/chat/completions/derender', '/v1/completions/derender']],
 ];
 
+/** Its answer is read for the id of what it makes, which is for its tenant alone. */
+const newConversation: Endpoint = { ...otherWithBody, measured: true, keeps: true };
+
 /** llama-server's route to steer a running generation, which its body names: it goes where that runs. */
 const generationControl = '/v1/chat/completions/control';
 
@@ -151,6 +156,7 @@ const table: ReadonlyMap<string, Endpoint> = new Map([
     paths.flatMap((path) => writes.map((method) => [rowKey(method, path), endpoint] as const)),
   ),
   [rowKey('POST', generationControl), { ...otherWithBody, reads: 'generation' }],
+  [rowKey('POST', '/v1/conversations'), newConversation],
   ...['/v1/models', '/models'].flatMap((path) =>
     ['GET', 'HEAD'].map((method) => [rowKey(method, path), models] as const),
   ),

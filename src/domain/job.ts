@@ -99,7 +99,7 @@ export interface Job {
    * `unreadId`: there may be one that can't be read. Absent: none.
    */
   readonly refersTo?: readonly string[];
-  /** A chat whose answer is to be kept at the backend under its id (`store`). */
+  /** The backend is to keep something under the id that its answer has: a chat (`store`), a conversation. */
   readonly stored?: true;
   /** The answer is to be read for tokens and counts, so `Accept-Encoding` is withheld upstream. */
   readonly measured: boolean;

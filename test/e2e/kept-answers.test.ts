@@ -233,3 +233,66 @@ describe('a conversation that a header begins', () => {
     expect(await ask(proxy, requestBytes('GET /v1/stream?conv_id=c-1', by('a')))).toMatchObject({ status: 200 });
   });
 });
+
+describe('a conversation that POST /v1/conversations made', () => {
+  const body = { items: [{ type: 'message', role: 'user', content: 'x'.repeat(4000) }] };
+  const conversation = { id: 'conv_1', object: 'conversation', created_at: 1, metadata: {} };
+  const make = (key: Readonly<Record<string, string>>) => postBytes('/v1/conversations', body, key);
+
+  /** Every way to it. */
+  const waysTo = (id: string, key: Readonly<Record<string, string>>) => [
+    requestBytes(`GET /v1/conversations/${id}`, key),
+    postBytes(`/v1/conversations/${id}`, { metadata: {} }, key),
+    requestBytes(`GET /v1/conversations/${id}/items?limit=2`, key),
+    postBytes(`/v1/conversations/${id}/items`, body, key),
+    postBytes('/v1/responses', { ...asked, conversation: id }, key),
+    postBytes('/v1/responses', { ...asked, conversation: { id } }, key),
+    requestBytes(`DELETE /v1/conversations/${id}`, key),
+  ];
+
+  it("is its tenant's alone, and its answer passes as the backend wrote it", async () => {
+    const { backend, proxy } = await opened({}, () => [wholeAnswer(200, conversation)]);
+    const made = await ask(proxy, make(by('a')));
+    expect(made.body.toString()).toBe(JSON.stringify(conversation));
+    for (const way of waysTo('conv_1', by('b'))) expectNotFound(await ask(proxy, way));
+    expect(usersOf(backend)).toHaveLength(1);
+    for (const way of waysTo('conv_1', by('a'))) expect(await ask(proxy, way)).toMatchObject({ status: 200 });
+    expect(usersOf(backend)).toHaveLength(8);
+  });
+
+  it('is another one where ids that nobody knows may pass', async () => {
+    const access = unknownPass(accessOf([{ name: 'a' }, { name: 'b' }]));
+    const { proxy } = await opened({ access }, () => [wholeAnswer(201, conversation)]);
+    await ask(proxy, make(by('a')));
+    for (const way of waysTo('conv_1', by('b'))) expectNotFound(await ask(proxy, way));
+    expect(await ask(proxy, requestBytes('GET /v1/conversations/conv_2', by('b')))).toMatchObject({ status: 201 });
+  });
+
+  it("is nobody's whose answer is an error or no JSON object, or has an id beyond all bounds", async () => {
+    const long = 'c'.repeat(513);
+    const answers: Script[] = [
+      [wholeAnswer(400, conversation)],
+      [wholeAnswer(200, [conversation])],
+      [wholeAnswer(200, { id: long })],
+      [wholeAnswer(200, {})],
+    ];
+    const { backend, proxy } = await opened({}, () => answers.shift() ?? [wholeAnswer(200, {})]);
+    for (const id of ['conv_1', 'conv_1', long, 'conv_1']) {
+      await ask(proxy, make(by('a')));
+      expectNotFound(await ask(proxy, requestBytes(`GET /v1/conversations/${id}`, by('a'))));
+    }
+    expect(usersOf(backend)).toHaveLength(4);
+  });
+
+  it('is asked for where it was made, among several backends', async () => {
+    const first = await stage.backend({ onRequest: () => [wholeAnswer(200, conversation)] });
+    const second = await stage.backend({ onRequest: () => [wholeAnswer(200, { ...conversation, id: 'conv_2' })] });
+    const proxy = await stage.proxy([first, second], { change: { access: accessOf([{ name: 'a' }]) } });
+    const { body: text } = await ask(proxy, make(by('a')));
+    const { id } = JSON.parse(text.toString()) as { id: string };
+    const home = id === 'conv_1' ? first : second;
+    const before = usersOf(home).length;
+    for (let times = 0; times < 6; times += 1) await ask(proxy, requestBytes(`GET /v1/conversations/${id}`, by('a')));
+    expect(usersOf(home)).toHaveLength(before + 6);
+  });
+});

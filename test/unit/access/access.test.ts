@@ -292,6 +292,12 @@ describe('the limits of a tenant', () => {
     expect(list.headers).toContain('x-ratelimit-limit-tokens');
   });
 
+  it('what is only kept by a backend, such as a new conversation, is not charged as if it were a prompt', () => {
+    const { placed } = limited({ tokensPerMinute: 1000 });
+    const kept = placed(sampleJob({ endpoint: 'other', generates: false, stored: true, bodyBytes: 4000 }));
+    expect(headersOf(kept)['x-ratelimit-remaining-tokens']).toBe('1000');
+  });
+
   it('a refusal by one of them costs nothing of the others', () => {
     const { place, placed } = limited({ concurrent: 1, requestsPerMinute: 10, tokensPerMinute: 10_000 });
     const stay = placed();
