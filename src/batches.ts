@@ -125,16 +125,17 @@ export async function openBatches(
 const nothing = { completed: 0, failed: 0, expired: 0, cancelled: 0 };
 
 function figuresOf(runner: Runner | undefined, clock: Clock): BatchFigures {
-  if (runner === undefined) return { results: nothing, retries: 0, reclaimed: 0, inFlight: 0 };
-  const { counts, inFlight, store } = runner.figures();
+  if (runner === undefined) return { results: nothing, retries: 0, reclaimed: 0, inFlight: 0, backingOff: 0 };
+  const { counts, inFlight, backingOff, store } = runner.figures();
   const { results, retries, reclaimed } = counts;
-  if (store === undefined) return { results, retries, reclaimed, inFlight };
+  if (store === undefined) return { results, retries, reclaimed, inFlight, backingOff };
   const { pendingLines, oldestAt, bytes } = store;
   return {
     results,
     retries,
     reclaimed,
     inFlight,
+    backingOff,
     store: {
       openBatches: store.openBatches,
       pendingLines,

@@ -8,6 +8,8 @@ export interface BatchFigures {
   readonly reclaimed: number;
   /** lines that are with a backend or wait for a place */
   readonly inFlight: number;
+  /** lines that were sent before and wait here for another try */
+  readonly backingOff: number;
   readonly store?: BatchStoreFigures;
 }
 

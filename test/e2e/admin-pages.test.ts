@@ -1,7 +1,13 @@
 /** `deploy/admin-pages.md` names every key that the JSON pages of the admin listener show, each with its unit. */
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createScriptedServer } from '../../src/sim/faults.ts';
+import { answerProbe } from '../../src/sim/probe-answers.ts';
 import { laptopLlamaServer, laptopVllmServer } from '../../src/sim/server-settings.ts';
+import { wholeAnswer } from '../../src/sim/sse-script.ts';
+import { cancelBatch, getBatch, untilOver, uploadFile } from '../support/batch-client.ts';
 import { chat, createFindingWorld, type FindingWorld, untilFound, words } from '../support/finding-world.ts';
 import type { Proxy } from '../support/proxy.ts';
 import { eventually, sleep } from '../support/stage.ts';
@@ -110,6 +116,55 @@ describe('the admin pages', () => {
       ).toEqual([]);
     }
   }, 60_000);
+
+  it('explain every key of /batches, of batches that are over, wrong, and under way with a line that waits', async () => {
+    const server = await createScriptedServer({
+      probes: false,
+      onRequest: (request) => {
+        if (request.method !== 'POST') return answerProbe(request, { engine: 'openai', model: 'm' });
+        const isFirst = request.body.includes('about l0');
+        return [isFirst ? wholeAnswer(200, { id: 'x', choices: [] }) : wholeAnswer(503, {}, { 'Retry-After': '600' })];
+      },
+    });
+    const directory = mkdtempSync(join(tmpdir(), 'warmlane-batch-'));
+    const proxy = await world.proxy([server.url], { batch: { store: { kind: 'sqlite', directory } } });
+    try {
+      const line = (id: string, url = '/v1/chat/completions') =>
+        JSON.stringify({
+          custom_id: id,
+          method: 'POST',
+          url,
+          body: { model: 'm', messages: [{ role: 'user', content: `about ${id}` }] },
+        });
+      const add = async (text: string) => {
+        const { id } = await uploadFile(proxy.url, text);
+        const asked = { input_file_id: id, endpoint: '/v1/chat/completions', completion_window: '24h' };
+        const answer = await fetch(`${proxy.url}/v1/batches`, { method: 'POST', body: JSON.stringify(asked) });
+        return (await answer.json()) as { readonly id: string };
+      };
+      await untilOver(proxy.url, (await add(line('l0'))).id, 10_000);
+      await untilOver(proxy.url, (await add(line('l0', '/v1/embeddings'))).id, 10_000);
+      await add(`${line('l0')}\n${line('l1')}`);
+      const cancelled = await add(line('l1'));
+      await eventually(
+        async () => (await getBatch(proxy.url, cancelled.id)).status === 'in_progress',
+        'its lines are known',
+      );
+      await cancelBatch(proxy.url, cancelled.id);
+      await untilOver(proxy.url, cancelled.id, 10_000);
+      const wanted = ['endedAt', 'errors', 'unrun', 'backingOff', 'linesPerSecond', 'secondsToExpiry', 'model'];
+      await eventually(async () => {
+        const keys = await keysOf(proxy, '/batches');
+        return wanted.every((key) => keys.has(key));
+      }, 'all keys are shown');
+      const known = documented('/batches');
+      expect([...(await keysOf(proxy, '/batches'))].filter((key) => !known.has(key))).toEqual([]);
+    } finally {
+      await proxy.close();
+      await server.close();
+      rmSync(directory, { recursive: true, force: true });
+    }
+  });
 
   it('have a row in README.md or a page that leads there', () => {
     const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');

@@ -130,6 +130,7 @@ describe('lines on simulated engines', () => {
     const metrics = await (await fetch(`${proxy.adminUrl}/metrics`)).text();
     expect(metrics).toContain('warmlane_batch_lines_total{result="completed"} 3');
     expect(metrics).toContain('warmlane_batch_lines_in_flight 0');
+    expect(metrics).toContain('warmlane_batch_lines_backing_off 0');
   });
 });
 
@@ -152,6 +153,35 @@ describe('a line on a faulty backend', () => {
       { custom_id: 'l3', response: { status_code: 400, body: { error: { message: 'wrong' } } } },
     ]);
     expect(Object.fromEntries(tries)).toEqual({ l0: 1, l1: 2, l2: 2, l3: 1, l4: 1 });
+  });
+
+  it('is counted while it waits for its next try, on the admin page and in the metrics', async () => {
+    const busy = [wholeAnswer(429, { error: { message: 'slow' } }, { 'Retry-After': '600' })];
+    const server = await backend((id) => (id === 'l1' ? busy : [ok(id)]));
+    const proxy = await proxyOn([server.url], folder());
+    await submit(proxy, input(names(3)));
+    const shown = async () => {
+      const page = (await (await fetch(`${proxy.adminUrl}/batches`)).json()) as {
+        batches: { lines: object; here: object }[];
+      };
+      return page.batches[0];
+    };
+    await eventually(
+      async () => ((await shown())?.here as { readonly backingOff?: number } | undefined)?.backingOff === 1,
+      'the page shows the line that waits',
+    );
+    await eventually(
+      async () => ((await shown())?.lines as { readonly completed?: number } | undefined)?.completed === 2,
+      'the others have their results',
+    );
+    expect(await shown()).toMatchObject({
+      lines: { total: 3, left: 1 },
+      here: { inFlight: 0, backingOff: 1, retries: 1 },
+    });
+    const metrics = await (await fetch(`${proxy.adminUrl}/metrics`)).text();
+    expect(metrics).toContain('warmlane_batch_lines_backing_off 1');
+    expect(metrics).toContain('warmlane_batch_lines_in_flight 0');
+    expect(metrics).toContain('warmlane_batch_line_retries_total 1');
   });
 
   it('waits for a backend that is away, and loses no attempt by it', async () => {

@@ -31,7 +31,7 @@ export interface LineQueue {
   readonly wantsBehind: number | undefined;
   /** Nothing is here and nothing more in the store, but for what is under way. */
   readonly isEmpty: boolean;
-  /** Those that wait for another try. */
+  /** Those that were sent before and wait for another try: for its time, or behind that and after giving way for a place. */
   readonly backingOff: number;
 }
 
@@ -103,7 +103,7 @@ export function createLineQueue({ page, most }: { readonly page: number; readonl
       return isWhole && taken.length === 0 && retries.length === 0 && left() === 0;
     },
     get backingOff() {
-      return retries.length;
+      return retries.length + taken.length;
     },
   };
 }

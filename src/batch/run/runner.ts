@@ -26,6 +26,7 @@ export interface RunFigures {
   readonly counts: RunCounts;
   /** lines that are with a backend or wait for a place */
   readonly inFlight: number;
+  /** lines that were sent before and wait for another try */
   readonly backingOff: number;
   /** of the store as it was seen last; absent until then */
   readonly store?: StoreStats;

@@ -27,6 +27,13 @@ export const batchMetrics = {
     labels: [],
     additive: true,
   },
+  'warmlane.batch.lines.backing_off': {
+    kind: 'gauge',
+    unit: '{line}',
+    help: 'Lines that were sent before and wait here for another try: their backend failed, was busy or not there, or they gave way to online work.',
+    labels: [],
+    additive: true,
+  },
   'warmlane.batch.lines.pending': {
     kind: 'gauge',
     unit: '{line}',

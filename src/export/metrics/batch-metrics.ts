@@ -17,6 +17,7 @@ export function registerBatchMetrics(meter: Pick<Meter, 'counterFrom' | 'gauge'>
   meter.counterFrom('warmlane.batch.line.retries', () => one(figures().retries));
   meter.counterFrom('warmlane.batch.line.reclaimed', () => one(figures().reclaimed));
   meter.gauge('warmlane.batch.lines.in_flight', () => one(figures().inFlight));
+  meter.gauge('warmlane.batch.lines.backing_off', () => one(figures().backingOff));
   meter.gauge(
     'warmlane.batch.lines.pending',
     ofStore(({ pendingLines }) => pendingLines),
