@@ -3,7 +3,7 @@ import { systemClock } from '../platform/clock.ts';
 
 export interface Demo {
   readonly backends: readonly { readonly name: string; readonly url: string }[];
-  /** A little seeded traffic against the proxy. */
+  /** A little seeded traffic against the proxy; no effect while there is some. */
   startTraffic(url: string): void;
   stopTraffic(): void;
   close(): Promise<void>;
@@ -16,10 +16,11 @@ export async function startDemo(): Promise<Demo> {
   return {
     backends: fleet.backends,
     startTraffic(url) {
-      traffic = startDemoTraffic({ url, clock: systemClock });
+      traffic ??= startDemoTraffic({ url, clock: systemClock });
     },
     stopTraffic() {
       traffic?.stop();
+      traffic = undefined;
     },
     close: () => fleet.close(),
   };

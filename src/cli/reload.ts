@@ -19,7 +19,8 @@ export interface ReloadDeps {
   readonly first: Config;
   /** The backends that were taken where none was named: found on this machine, or simulated. */
   readonly found: Config['fleet']['backends'] | undefined;
-  readonly setLogLevel: (level: Config['log']['level']) => void;
+  /** What holds from now on. */
+  readonly inForce: (config: Config) => void;
 }
 
 export interface Reloader {
@@ -48,7 +49,7 @@ export function createReloader(deps: ReloadDeps): Reloader {
       if (isEmpty && deps.found === undefined) return rejected(by, [noBackends]);
       const next = isEmpty || loaded.demo ? withBackends(loaded.config, deps.found ?? []) : loaded.config;
       const { changed, needsRestart, inForce } = app.reload(next);
-      deps.setLogLevel(inForce.log.level);
+      deps.inForce(inForce);
       log.info('configuration reloaded', { by, changed: changed.length === 0 ? 'nothing' : changed.join(', ') });
       if (needsRestart.length > 0)
         log.warn(`needs a restart: ${needsRestart.join(', ')}; until then the old values hold`, { by });

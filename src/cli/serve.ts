@@ -70,6 +70,11 @@ export async function serve(request: LoadRequest, process: Process): Promise<num
       }),
     );
     app.fleet.onChange(adviser(log));
+    // It has no key, and whoever wants keys wants no traffic without: the banner says so.
+    const followDemo = ({ access }: Config): void => {
+      if (access.auth === undefined) demo?.startTraffic(urls.data);
+      else demo?.stopTraffic();
+    };
     reloads.started(
       createReloader({
         request,
@@ -77,11 +82,13 @@ export async function serve(request: LoadRequest, process: Process): Promise<num
         log,
         first: loaded.config,
         found: config === loaded.config ? undefined : config.fleet.backends,
-        setLogLevel: (level) => (logging.level = level),
+        inForce(now) {
+          logging.level = now.log.level;
+          followDemo(now);
+        },
       }),
     );
-    // It has no key, and whoever wants keys wants no traffic without: the banner says so.
-    if (config.access.auth === undefined) demo?.startTraffic(urls.data);
+    followDemo(config);
   }
   await signals.asked;
   reloads.stop();

@@ -162,18 +162,12 @@ describe('a line on a faulty backend', () => {
     await submit(proxy, input(names(3)));
     const shown = async () => {
       const page = (await (await fetch(`${proxy.adminUrl}/batches`)).json()) as {
-        batches: { lines: object; here: object }[];
+        batches: { lines: { completed: number }; here?: { backingOff: number } }[];
       };
       return page.batches[0];
     };
-    await eventually(
-      async () => ((await shown())?.here as { readonly backingOff?: number } | undefined)?.backingOff === 1,
-      'the page shows the line that waits',
-    );
-    await eventually(
-      async () => ((await shown())?.lines as { readonly completed?: number } | undefined)?.completed === 2,
-      'the others have their results',
-    );
+    await eventually(async () => (await shown())?.here?.backingOff === 1, 'the page shows the line that waits');
+    await eventually(async () => (await shown())?.lines.completed === 2, 'the others have their results');
     expect(await shown()).toMatchObject({
       lines: { total: 3, left: 1 },
       here: { inFlight: 0, backingOff: 1, retries: 1 },

@@ -1,5 +1,9 @@
 /** `serve` over real sockets, in a process that is only recorded. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, expect, it } from 'vitest';
 
 import type { Process } from '../../../src/cli/process.ts';
@@ -61,7 +65,7 @@ function recorded() {
       said.exits.push(code);
     },
   };
-  return { said, process, signal: (name: 'SIGTERM' | 'SIGINT') => listeners.get(name)?.() };
+  return { said, process, signal: (name: 'SIGTERM' | 'SIGINT' | 'SIGHUP') => listeners.get(name)?.() };
 }
 
 const flags = (url: string) => ({ backends: [url], listen: '127.0.0.1:0', adminListen: '127.0.0.1:0' });
@@ -109,3 +113,52 @@ it('ends at once where batches can not be kept, and names the option and the fol
   expect(said.err).toContain(`--batch-dir: the folder ${import.meta.filename}/below can't be used (ENOTDIR)`);
   expect(said.out).toBe('');
 });
+
+it('the demo sends no traffic while auth asks for keys, says so, and serves whoever has one', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'warmlane-demo-'));
+  const file = join(folder, 'warmlane.yaml');
+  const write = (auth: boolean) =>
+    writeFileSync(
+      file,
+      auth ? 'auth: { keys: [{ name: alice, key: a-key-of-alices-own }] }\n' : 'log: { level: info }\n',
+    );
+  write(true);
+  const { said, process, signal } = recorded();
+  const config = { demo: true, listen: '127.0.0.1:0', adminListen: '127.0.0.1:0' };
+  const code = serve({ env: {}, file, flags: config }, process);
+  const lines = () => said.err.split('\n').filter((line) => line.includes('msg=request'));
+  try {
+    await expect.poll(() => said.out, { timeout: 20_000 }).toContain('warmlane listens at');
+    expect(said.out).toContain('the demo sends no traffic of its own, as auth asks for a key');
+    expect(said.out).toContain('-H "Authorization: Bearer $KEY"');
+    const url = /listens at (\S+)/.exec(said.out)?.[1] ?? '';
+    const ask = (headers: Record<string, string>) =>
+      fetch(`${url}/v1/chat/completions`, {
+        method: 'POST',
+        headers,
+        body: JSON.stringify({ model: 'simulated', max_tokens: 2, messages: [{ role: 'user', content: 'hi' }] }),
+      });
+    const refused = await ask({});
+    expect([refused.status, await refused.json()]).toMatchObject([401, { error: { code: 'invalid_api_key' } }]);
+    const answer = await ask({ authorization: 'Bearer a-key-of-alices-own' });
+    expect([answer.status, await answer.json()]).toMatchObject([200, { object: 'chat.completion' }]);
+    await pause(trafficMs);
+    expect(lines()).toHaveLength(2);
+    // It begins once no key is asked for, and ends again before it would be refused.
+    write(false);
+    signal('SIGHUP');
+    await expect.poll(() => lines().length, { timeout: 20_000 }).toBeGreaterThan(2);
+    write(true);
+    signal('SIGHUP');
+    await expect.poll(() => said.err.split('changed=auth').length, { timeout: 20_000 }).toBe(3);
+    await pause(trafficMs);
+    expect(lines().filter((line) => line.includes('status=401'))).toHaveLength(1);
+  } finally {
+    signal('SIGTERM');
+    await code;
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+/** In which the demo's traffic would show: several of its gaps. */
+const trafficMs = 6000;
