@@ -3,9 +3,11 @@
  * beside it: lines a second, memory of the proxy, size of its store, and what each token of the stream lost on its way.
  * The stream's server and client are in this process, so both ends of a token are read from one clock. Fails when a line is
  * missing or doubled. Needs a build (`npm run build`); loopback only; ends what it started.
- * usage: node test/bench/batch-50k.mjs [--lines 50000] [--postgres URL] [--output FILE]
+ * usage: node test/bench/batch-50k.mjs [--lines 50000] [--postgres URL] [--output FILE] [--profile FOLDER]
+ *   --profile: where warmlane's CPU profiles go, of its main thread and the store's
  */
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import {
   createReadStream,
   createWriteStream,
@@ -34,6 +36,7 @@ const { values } = parseArgs({
     lines: { type: 'string', default: '50000' },
     postgres: { type: 'string' },
     output: { type: 'string' },
+    profile: { type: 'string' },
   },
 });
 const lineCount = Number(values.lines);
@@ -263,7 +266,11 @@ async function main() {
       batch,
     }),
   );
-  const proxy = await startChild(['dist/main.js', '--config', config], /"msg":"listening".*?"data":"([^"]+)"/);
+  const profiling = values.profile === undefined ? [] : ['--cpu-prof', '--cpu-prof-dir', values.profile];
+  const proxy = await startChild(
+    [...profiling, 'dist/main.js', '--config', config],
+    /"msg":"listening".*?"data":"([^"]+)"/,
+  );
   const url = proxy.match[1].replace(/\/$/, '');
   const { pid } = proxy.child;
   const input = join(folder, 'in.jsonl');
@@ -326,6 +333,11 @@ async function main() {
   tellStream('beside', beside);
   const doubled = [...times.values()].filter((count) => count > 1).length;
   tell(`results: ${times.size} of ${lineCount}, ${doubled} doubled`);
+  if (values.profile !== undefined) {
+    const over = once(proxy.child, 'exit');
+    proxy.child.kill('SIGTERM');
+    await over;
+  }
   paced.server.close();
   paced.server.closeAllConnections();
   if (values.output !== undefined) writeFileSync(values.output, `${told.join('\n')}\n`);

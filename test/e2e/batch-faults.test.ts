@@ -1,5 +1,5 @@
 /** Batches against backends, disks and clients that misbehave, over real sockets: every line has one end, and nothing waits for ever. */
-import { mkdtempSync, renameSync, rmSync, unlinkSync } from 'node:fs';
+import { mkdtempSync, renameSync, rmSync, truncateSync, unlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -75,6 +75,10 @@ const names = (count: number) => Array.from({ length: count }, (_, n) => `l${n}`
 
 async function submit(proxy: Proxy, text: string, window = '24h'): Promise<{ id: string; file: string }> {
   const { id: file } = await uploadFile(proxy.url, text);
+  return createBatch(proxy, file, window);
+}
+
+async function createBatch(proxy: Proxy, file: string, window = '24h'): Promise<{ id: string; file: string }> {
   const answer = await fetch(`${proxy.url}/v1/batches`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -231,27 +235,40 @@ describe('a disk', () => {
     expect(Object.keys(await endsOf(proxy, batch))).toHaveLength(3);
   }, 30_000);
 
-  it('that is gone in the middle fails no line; a file that is gone alone does', async () => {
+  it('that is gone fails no line; what is cut off the end of a file alone does', async () => {
     const directory = folder();
     const server = await backend((id) => [200, ok(id)]);
     const proxy = await proxyOn([server.url], directory, { batch: { maxLinesInFlight: 1 } });
-    const { id, file } = await submit(proxy, input(names(12)));
-    await eventually(() => server.tries.size >= 3, 'some are done');
+    const { id: file } = await uploadFile(proxy.url, input(names(12)));
+    renameSync(join(directory, 'files'), join(directory, 'away'));
+    const { id } = await createBatch(proxy, file);
+    await sleep(1500);
+    expect(await getBatch(proxy.url, id)).toMatchObject({ status: 'validating', request_counts: { failed: 0 } });
+    renameSync(join(directory, 'away'), join(directory, 'files'));
+    await eventually(() => server.tries.size >= 2, 'lines go', 15_000);
     const deleted = await fetch(`${proxy.url}/v1/files/${file}`, { method: 'DELETE' });
     expect(deleted.status).toBe(409);
-    renameSync(join(directory, 'files'), join(directory, 'away'));
-    await sleep(1500);
-    expect((await getBatch(proxy.url, id)).request_counts.failed).toBe(0);
-    renameSync(join(directory, 'away'), join(directory, 'files'));
-    const before = server.tries.size;
-    await eventually(() => server.tries.size >= before + 2, 'lines go again');
-    unlinkSync(join(directory, 'files', file));
+    truncateSync(join(directory, 'files', file), 10);
     const batch = await untilOver(proxy.url, id, 15_000);
     expect(batch.status).toBe('completed');
     const ends = Object.values(await endsOf(proxy, batch));
     expect(ends).toHaveLength(12);
     expect(new Set(ends)).toEqual(new Set(['200', 'input_unreadable']));
-  }, 30_000);
+  }, 40_000);
+
+  it('that goes while lines are sent, or an input file that does, keeps none of them from being sent', async () => {
+    const directory = folder();
+    const server = await backend((id) => [200, ok(id)]);
+    const proxy = await proxyOn([server.url], directory, { batch: { maxLinesInFlight: 1 } });
+    const { id, file } = await submit(proxy, input(names(8)));
+    await eventually(() => server.tries.size >= 2, 'some are sent', 15_000);
+    renameSync(join(directory, 'files'), join(directory, 'away'));
+    unlinkSync(join(directory, 'away', file));
+    await eventually(() => server.tries.size === 8, 'all are sent', 15_000);
+    renameSync(join(directory, 'away'), join(directory, 'files'));
+    const batch = await untilOver(proxy.url, id, 15_000);
+    expect(batch).toMatchObject({ status: 'completed', request_counts: { completed: 8, failed: 0 } });
+  }, 40_000);
 });
 
 describe('a cancel', () => {

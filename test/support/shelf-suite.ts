@@ -104,6 +104,27 @@ export function describeShelf(name: string, open: () => Promise<ShelfWorld>): vo
       await expectFault(content('file-a', { at: 1, bytes: 3 }), 'broken');
     });
 
+    it('gives many ranges of one file at once, again after a fault, and none of one that is not there', async () => {
+      const bytes = randomBytes(600_000);
+      await put('file-a', bytes);
+      const input = shelf.ranges('file-a');
+      const places = Array.from({ length: 40 }, (_, index) => ({ at: index * 14_000, bytes: 14_001 + index }));
+      const read = async (range: { readonly at: number; readonly bytes: number }) =>
+        expect((await input.read(range)).equals(bytes.subarray(range.at, range.at + range.bytes))).toBe(true);
+      await Promise.all(places.map(read));
+      const [, failed] = await Promise.allSettled([
+        read({ at: 0, bytes: 600_000 }),
+        input.read({ at: 599_999, bytes: 2 }),
+        read({ at: 5, bytes: 9 }),
+      ]);
+      expect(failed).toMatchObject({ status: 'rejected', reason: { fault: 'broken' } });
+      await read({ at: 599_999, bytes: 1 });
+      const last = read({ at: 0, bytes: 300_000 });
+      await Promise.all([input.close(), last]);
+      await input.close();
+      await expectFault(shelf.ranges('file-b').read({ at: 0, bytes: 1 }), 'broken');
+    });
+
     it('reads no more than is taken', async () => {
       await put('file-a', Buffer.alloc(3_000_000));
       const stream = shelf.read('file-a');
@@ -135,6 +156,7 @@ export function describeShelf(name: string, open: () => Promise<ShelfWorld>): vo
     it.each(['../file', '.part-x', 'a/b', '', 'a\u0000b', 'x'.repeat(200)])('takes %j for no id', async (id) => {
       await expect(shelf.create(id)).rejects.toThrow('no id of a file');
       expect(() => shelf.read(id)).toThrow('no id of a file');
+      expect(() => shelf.ranges(id)).toThrow('no id of a file');
     });
   });
 }

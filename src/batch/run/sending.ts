@@ -73,7 +73,8 @@ export function createSending(
   settings: Pick<RunSettings, 'maxAttempts'>,
   deps: SendingDeps,
 ): Sending {
-  const { store, shelf, sender, clock, patience, signal } = deps;
+  const { store, sender, clock, patience, signal } = deps;
+  const input = deps.shelf.ranges(batch.inputFileId);
   const queue = createLineQueue({ page: pageLines, most: mostBackingOff });
   const flights = new Set<Flight>();
   let bytesInFlight = 0;
@@ -172,7 +173,7 @@ export function createSending(
 
   async function read(flight: Flight): Promise<Buffer | undefined> {
     try {
-      const body = await readLineBody(shelf, batch.inputFileId, flight.line);
+      const body = await readLineBody(input, flight.line);
       patience.worked('reading a line');
       return body;
     } catch (error) {
@@ -314,6 +315,8 @@ export function createSending(
       state = 'dropped';
       wake?.cancel();
       cutAll();
+      // Nothing is read any more.
+      void input.close();
     },
   };
 }

@@ -7,9 +7,10 @@ import { open, readdir, rename, stat, unlink, type FileHandle } from 'node:fs/pr
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { makeFolder } from '../../platform/make-folder.ts';
-import { readFileRange } from './file-range.ts';
+import { readFault, readFileRange } from './file-range.ts';
 import { createGathering } from './gathering.ts';
 import type { Shelf, ShelfWriter } from './port.ts';
+import { createRangeReader } from './range-reader.ts';
 import { isAbsent, shelfFault } from './shelf-fault.ts';
 import { checkedId } from './shelf-id.ts';
 
@@ -139,6 +140,10 @@ export async function createDirectoryShelf(directory: string, deps: DirectoryShe
   return {
     create: async (id) => await faulted(create(id)),
     read: (id, range): Readable => readFileRange(pathOf(id), range),
+    ranges(id) {
+      const path = pathOf(id);
+      return createRangeReader(path, (error) => readFault(error, path));
+    },
     bytes: async (id) => await faulted(bytesOf(id)),
     remove: async (id) => await faulted(remove(pathOf(id))),
     sweep: async (olderThanMs) => await faulted(sweep(olderThanMs)),

@@ -31,13 +31,19 @@ async function* pieces(path: string, range: ByteRange | undefined): AsyncGenerat
       at += bytesRead;
     }
   } catch (error) {
-    // Where the whole directory is gone, a volume is: its files are not lost.
-    if (isAbsent(error) && (await isThere(dirname(path))))
-      throw new StoreError('broken', `there is no file ${path}`, { cause: error });
-    throw shelfFault(error, dirname(path));
+    throw await readFault(error, path);
   } finally {
     await handle?.close();
   }
+}
+
+/** What it means that a file can't be read: it is gone, or the place where it is. */
+export async function readFault(error: unknown, path: string): Promise<unknown> {
+  if (error instanceof StoreError) return error;
+  // Where the whole directory is gone, a volume is: its files are not lost.
+  if (isAbsent(error) && (await isThere(dirname(path))))
+    return new StoreError('broken', `there is no file ${path}`, { cause: error });
+  return shelfFault(error, dirname(path));
 }
 
 async function isThere(directory: string): Promise<boolean> {

@@ -120,6 +120,17 @@ export function createPostgresShelf({ once, transaction }: PostgresLink): Shelf 
   return {
     create,
     read: (id, range) => Readable.from(pieces(checkedId(id), range), { objectMode: false, highWaterMark: chunkBytes }),
+    ranges(id) {
+      const checked = checkedId(id);
+      return {
+        async read(range) {
+          const found: Buffer[] = [];
+          for await (const piece of pieces(checked, range)) found.push(piece);
+          return found.length === 1 && found[0] !== undefined ? found[0] : Buffer.concat(found);
+        },
+        close: () => Promise.resolve(),
+      };
+    },
     bytes: async (id) => (await entry(id))?.bytes,
     async remove(id) {
       await once.run('delete from warmlane_shelf_files where id = $1 and committed', checkedId(id));

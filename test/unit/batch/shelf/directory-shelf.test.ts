@@ -1,5 +1,5 @@
 /** The shelf in a directory: the common tests, and what a disk can do to it. */
-import { open, mkdtemp, readdir, rm, utimes } from 'node:fs/promises';
+import { mkdir, open, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -69,6 +69,13 @@ describe('a disk under the shelf', () => {
     const handle = await open(join(directory, 'files', 'file-a'));
     expect((await handle.stat()).mode & 0o077).toBe(0);
     await handle.close();
+    await rm(directory, { recursive: true });
+    const input = shelf.ranges('file-a');
+    await expectFault(input.read({ at: 0, bytes: 1 }), 'away');
+    await mkdir(join(directory, 'files'), { recursive: true });
+    await writeFile(join(directory, 'files', 'file-a'), 'x');
+    expect((await input.read({ at: 0, bytes: 1 })).toString()).toBe('x');
+    await input.close();
     await rm(directory, { recursive: true });
     await expectFault(shelf.create('file-b'), 'away');
     await expectFault(shelf.sweep(0), 'away');
