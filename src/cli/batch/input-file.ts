@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { open, stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 
 import { objectOf, textOf } from './batch-object.ts';
@@ -26,6 +26,8 @@ export async function lookAtInput(path: string, said: string | undefined): Promi
     const found = await stat(path);
     if (!found.isFile()) return wrong('is no file');
     bytes = found.size;
+    const form = formOf(await firstBytes(path));
+    if (form !== undefined) return wrong(form);
     line = await firstLine(path);
   } catch (error) {
     return wrong(reasonOf(error));
@@ -37,14 +39,43 @@ export async function lookAtInput(path: string, said: string | undefined): Promi
   try {
     json = JSON.parse(text);
   } catch {
-    return wrong(
-      `line ${number} is no JSON; each line is one request: {"custom_id": …, "method": "POST", "url": …, "body": …}`,
-    );
+    const isPart = text.startsWith('{') || text.startsWith('[');
+    const why = isPart ? 'is no whole JSON object; a request may not go on in the next line' : 'is no JSON';
+    return wrong(`line ${number} ${why}; ${oneEach}`);
+  }
+  if (objectOf(json) === undefined) {
+    const what = Array.isArray(json) ? 'an array' : 'no JSON object';
+    return wrong(`line ${number} is ${what}; ${oneEach}`);
   }
   const url = textOf(objectOf(json)?.['url']);
   if (url === undefined || !url.startsWith('/'))
     return wrong(`line ${number} has no "url"; name the route with --endpoint /v1/chat/completions`);
   return { ok: true, bytes, endpoint: url };
+}
+
+const oneEach = 'each line is one request: {"custom_id": …, "method": "POST", "url": …, "body": …}';
+
+const signatures: readonly (readonly [readonly number[], string])[] = [
+  [[0x1f, 0x8b], 'is compressed (gzip); unpack it first'],
+  [[0x28, 0xb5, 0x2f, 0xfd], 'is compressed (zstd); unpack it first'],
+  [[0x50, 0x4b, 0x03, 0x04], 'is a zip archive; unpack it first'],
+  [[0xff, 0xfe], 'is UTF-16; save it as UTF-8'],
+  [[0xfe, 0xff], 'is UTF-16; save it as UTF-8'],
+];
+
+/** What its first bytes show that it is, where that is no text to be read. */
+function formOf(first: Uint8Array): string | undefined {
+  return signatures.find(([bytes]) => bytes.every((byte, at) => first[at] === byte))?.[1];
+}
+
+async function firstBytes(path: string): Promise<Uint8Array> {
+  const file = await open(path, 'r');
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(4), 0, 4, 0);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await file.close();
+  }
 }
 
 /** The first line that isn't blank. */

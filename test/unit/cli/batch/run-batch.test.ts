@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { gzipSync } from 'node:zlib';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -23,7 +24,7 @@ async function serve(script: ApiScript = {}): Promise<ApiServer> {
   return server;
 }
 
-function file(name: string, content: string): string {
+function file(name: string, content: string | Uint8Array): string {
   const path = join(folder, name);
   writeFileSync(path, content);
   return path;
@@ -137,7 +138,16 @@ describe('warmlane batch submit', () => {
   it.each([
     ['', 'has no line in it'],
     ['\n \n', 'has no line in it'],
-    ['\n{"custom_id"', 'line 2 is no JSON; each line is one request'],
+    ['custom_id,prompt\n1,hi', 'line 1 is no JSON; each line is one request'],
+    [
+      '\n{"custom_id"',
+      'line 2 is no whole JSON object; a request may not go on in the next line; each line is one request',
+    ],
+    ['[\n{}]', 'line 1 is no whole JSON object'],
+    ['[{"custom_id":"a","url":"/v1/embeddings"}]', 'line 1 is an array; each line is one request'],
+    ['"/v1/embeddings"', 'line 1 is no JSON object; each line is one request'],
+    [Buffer.from('\ufeff{}', 'utf16le'), 'is UTF-16; save it as UTF-8'],
+    [gzipSync('{}'), 'is compressed (gzip); unpack it first'],
     ['{"custom_id":"a"}\n', 'line 1 has no "url"; name the route with --endpoint /v1/chat/completions'],
   ])('names what is wrong with the file %j', async (content, problem) => {
     const server = await serve();
