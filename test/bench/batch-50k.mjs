@@ -19,12 +19,13 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { createServer, get as httpGet, request as httpRequest } from 'node:http';
-import { cpus, tmpdir } from 'node:os';
+import { cpus, loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import pg from 'pg';
 
 const root = join(import.meta.dirname, '..', '..');
 const tokenEveryMs = 20;
@@ -204,9 +205,24 @@ function memoryOf(pid) {
   return { rssMb: kb('VmRSS') / 1024, peakMb: kb('VmHWM') / 1024 };
 }
 
-/** Of the store's folder: the database with its log, and the files. @param {string} at */
-function sizesOf(at) {
+/** Seconds of processor time so far, of all its threads: says more than lines a second where others use the machine. @param {number | undefined} pid */
+function processorSeconds(pid) {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    .replace(/^.*\) /, '')
+    .split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
+/** @type {pg.Client | undefined} */
+let asking;
+
+/** Of the database (SQLite: with its log), and of the files in the store's folder. @param {string} at */
+async function sizesOf(at) {
   const sizes = { databaseMb: 0, filesMb: 0 };
+  if (asking !== undefined) {
+    const found = await asking.query('select pg_database_size(current_database())::float8 as bytes');
+    sizes.databaseMb = found.rows[0].bytes / 1e6;
+  }
   for (const entry of readdirSync(at, { recursive: true, withFileTypes: true })) {
     if (!entry.isFile()) continue;
     const { size } = statSync(join(entry.parentPath, entry.name), { throwIfNoEntry: false }) ?? { size: 0 };
@@ -282,10 +298,15 @@ async function main() {
   await pause(1000);
   const stream = startStream(url, paced.leftMs);
   await pause(quietMs);
+  if (values.postgres !== undefined) {
+    asking = new pg.Client(values.postgres);
+    await asking.connect();
+  }
   const before = memoryOf(pid);
   const quiet = stream.tokens.splice(0);
 
   const uploadMs = performance.now();
+  const usedBefore = processorSeconds(pid);
   const file = await upload(url, input);
   const createMs = performance.now();
   let state = await ask(`${url}/v1/batches`, {
@@ -301,11 +322,12 @@ async function main() {
     await pause(100);
     state = await ask(`${url}/v1/batches/${state.id}`);
     if (since[state.status] === 0) since[state.status] = performance.now();
-    const sizes = sizesOf(store);
+    const sizes = await sizesOf(store);
     if (sizes.databaseMb > highest.databaseMb) highest = sizes;
     load = Math.max(load, memoryOf(pid).rssMb);
   }
   const overMs = performance.now();
+  const used = processorSeconds(pid) - usedBefore;
   const beside = stream.tokens.splice(0);
   stream.stop();
   const seconds = (/** @type {number} */ from, /** @type {number} */ to) => ((to - from) / 1000).toFixed(2);
@@ -318,6 +340,9 @@ async function main() {
   tell(
     `lines a second: ${Math.round((1000 * lineCount) / (ended - began))} while they ran, ${Math.round((1000 * lineCount) / (overMs - createMs))} from create to the end`,
   );
+  tell(
+    `processor time of the proxy: ${used.toFixed(1)} s, ${((1000 * used) / lineCount).toFixed(2)} ms a line; load of the machine ${loadavg()[1]?.toFixed(1)} (5 min)`,
+  );
   const after = memoryOf(pid);
   tell(
     `memory of the proxy: ${before.rssMb.toFixed(0)} MB before, ${load.toFixed(0)} MB at most during it (kernel's peak ${after.peakMb.toFixed(0)} MB), ${after.rssMb.toFixed(0)} MB after`,
@@ -325,7 +350,7 @@ async function main() {
   const times = new Map();
   const outputBytes = await countLines(url, state.output_file_id, times);
   await countLines(url, state.error_file_id, times);
-  const left = sizesOf(store);
+  const left = await sizesOf(store);
   tell(
     `database: ${highest.databaseMb.toFixed(1)} MB at most, ${left.databaseMb.toFixed(1)} MB at the end; input and output files ${left.filesMb.toFixed(1)} MB, of them output ${(outputBytes / 1e6).toFixed(1)} MB`,
   );
@@ -347,6 +372,7 @@ async function main() {
 try {
   await main();
 } finally {
+  await asking?.end();
   for (const child of children) child.kill('SIGKILL');
   rmSync(folder, { recursive: true, force: true });
 }
