@@ -146,6 +146,7 @@ export function createRouting(settings: RouteSettings, deps: RoutingDeps): Routi
         contextTokens: held.contextTokens,
         heldTokens: look?.held.get(name)?.tokens ?? 0,
         indexTokens: index.heldTokens(name),
+        fullShare: index.fullShare(name),
         speed,
         networkSeconds: speeds.networkSeconds(name),
         weight: weightOf(backend, nowMs, settings.slowStartMs),
@@ -277,6 +278,8 @@ function createErrand(parts: ErrandParts, { clock, speeds, prefillLoad, fleet }:
   // What it shows after it left tells nothing of one that has its name now.
   const isHere = () => fleet().backends.some(({ name, url }) => name === backend.name && url === backend.url);
   let isOpen = true;
+  /** Of all prompts there, computed before its own first token; undefined until that. */
+  let computedBefore: number | undefined;
   prefillLoad.add(backend.name, uncachedTokens);
   const ended: Errand['ended'] = (told) => {
     if (!isOpen) return;
@@ -295,6 +298,8 @@ function createErrand(parts: ErrandParts, { clock, speeds, prefillLoad, fleet }:
         pendingTokens,
         streams: (decoding + (now?.decoding ?? 0)) / 2 + job.choices,
         contextTokens: (contextTokens + (now?.contextTokens ?? 0)) / 2 + promptTokens * job.choices,
+        prefillTokens:
+          computedBefore === undefined ? 0 : Math.max(0, prefillLoad.computed(backend.name) - computedBefore),
       },
     });
   };
@@ -302,6 +307,10 @@ function createErrand(parts: ErrandParts, { clock, speeds, prefillLoad, fleet }:
   const computed = () => {
     if (!isUnseen) timer?.cancel();
     visit?.computed();
+    if (computedBefore === undefined) {
+      prefillLoad.done(backend.name, uncachedTokens);
+      computedBefore = prefillLoad.computed(backend.name);
+    }
     if (granted === undefined || isUnseen || backend.slots !== undefined || !isHere()) return;
     speeds.began(backend, { ttftMs: clock.nowMs() - sentMs, expectedMs: prefillMs, streams: granted.load.decoding });
   };

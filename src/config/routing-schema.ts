@@ -69,7 +69,7 @@ export const routing = field.section(
       costDefaults.nu,
     ),
     rho: v.optional(
-      atLeastZero('What computing a token evicts or duplicates, as a multiple of computing it.'),
+      atLeastZero('What computing a token evicts where the cache is full, as a multiple of computing it.'),
       costDefaults.rho,
     ),
     // Its default is filled in by `build.ts`: it depends on what counts as fast enough.

@@ -49,7 +49,7 @@ export interface RouteCost {
   readonly prefill: number;
   /** what its prefill takes from the streams that decode there */
   readonly stall: number;
-  /** how much slower than alone its own tokens will come there */
+  /** how much slower than alone its own tokens will come there, prompts between them included */
   readonly decode: number;
   /** how much slower it makes the others' tokens */
   readonly burden: number;

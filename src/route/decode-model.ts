@@ -1,5 +1,7 @@
 /**
- * What one step of decoding takes on engines of one kind: base + perStream × streams + perContextToken × live KV tokens.
+ * What one step of decoding takes on engines of one kind: base + perStream × streams + perContextToken × live KV tokens, and
+ * beside that perPrefillToken × tokens of others' prompts computed between two of its own. These come with streams and would be
+ * taken for their doing, several times what it is; so they are a term of their own, which nobody needs further.
  * Least squares over their answers with forgetting, drawn to a prior, no term below nothing. Streams and tokens mostly grow
  * together: how their effect is shared out is then the prior's to say, and only its sum is learnt.
  */
@@ -8,18 +10,21 @@ export interface DecodeSample {
   readonly tpotMs: number;
   readonly streams: number;
   readonly contextTokens: number;
+  /** of others' prompts, computed there meanwhile: tokens for each token of the answer; absent: 0 */
+  readonly prefillTokens?: number;
 }
 
 /** Milliseconds. */
-export type DecodeTerms = readonly [base: number, perStream: number, perContextToken: number];
+export type DecodeTerms = readonly [base: number, perStream: number, perContextToken: number, perPrefillToken: number];
 
-/** So that the three terms are of one size: a stream is counted in tens, tokens in ten thousands. */
-const scale = [1, 10, 10_000] as const;
+/** So that the terms are of one size: a stream is counted in tens, tokens of context in ten thousands, of prompts in hundreds. */
+const scale = [1, 10, 10_000, 100] as const;
+const size = scale.length;
 /** About the last two hundred answers count. */
 const forgetting = 0.995;
 /** How many answers the prior is worth, each at ten streams of a thousand tokens. */
 const priorAnswers = 0.1;
-/** What is slower than expected was mostly held up by somebody's prefill, which is counted apart: it says less of the steps. */
+/** What is slower than expected was mostly held up by something that isn't counted: it says less of the steps. */
 const slowerWeight = 0.3;
 /** A step that takes longer was a stall, a preemption or a stopped machine. */
 const outlier = 8;
@@ -30,8 +35,8 @@ const longestStepMs = 60_000;
 export class DecodeModel {
   readonly #prior: readonly number[];
   /** Sums of products of the scaled features, and of these with the times; both weighted. */
-  readonly #squares = [0, 0, 0, 0, 0, 0, 0, 0, 0];
-  readonly #products = [0, 0, 0];
+  readonly #squares = new Float64Array(size * size);
+  readonly #products = new Float64Array(size);
   #scaled: readonly number[];
   samples = 0;
 
@@ -41,26 +46,28 @@ export class DecodeModel {
   }
 
   get terms(): DecodeTerms {
-    const [base = 0, perStream = 0, perContextToken = 0] = this.#scaled;
-    return [base, perStream / scale[1], perContextToken / scale[2]];
+    const [base = 0, perStream = 0, perContextToken = 0, perPrefillToken = 0] = this.#scaled;
+    return [base, perStream / scale[1], perContextToken / scale[2], perPrefillToken / scale[3]];
   }
 
-  expectedMs(streams: number, contextTokens: number): number {
-    const [base, perStream, perContextToken] = this.terms;
-    return base + perStream * streams + perContextToken * contextTokens;
+  expectedMs({ streams, contextTokens, prefillTokens = 0 }: Omit<DecodeSample, 'tpotMs'>): number {
+    const [base, perStream, perContextToken, perPrefillToken] = this.terms;
+    return base + perStream * streams + perContextToken * contextTokens + perPrefillToken * prefillTokens;
   }
 
-  learn({ tpotMs, streams, contextTokens }: DecodeSample): void {
+  learn(sample: DecodeSample): void {
+    const { tpotMs, streams, contextTokens, prefillTokens = 0 } = sample;
     if (!(tpotMs > 0 && tpotMs < longestStepMs && streams >= 0 && contextTokens >= 0)) return;
-    const expectedMs = this.expectedMs(streams, contextTokens);
+    if (!(prefillTokens >= 0 && prefillTokens < Infinity)) return;
+    const expectedMs = this.expectedMs(sample);
     if (this.samples >= fewSamples && tpotMs > outlier * Math.max(expectedMs, 1)) return;
     this.samples += 1;
     const weight = this.samples >= fewSamples && tpotMs > expectedMs ? slowerWeight : 1;
-    const features = [1, streams / scale[1], contextTokens / scale[2]];
-    for (let i = 0; i < 3; i += 1) {
-      for (let j = 0; j < 3; j += 1) {
-        const sum = this.#squares[3 * i + j] ?? 0;
-        this.#squares[3 * i + j] = forgetting * sum + weight * (features[i] ?? 0) * (features[j] ?? 0);
+    const features = [1, streams / scale[1], contextTokens / scale[2], prefillTokens / scale[3]];
+    for (let i = 0; i < size; i += 1) {
+      for (let j = 0; j < size; j += 1) {
+        const sum = this.#squares[size * i + j] ?? 0;
+        this.#squares[size * i + j] = forgetting * sum + weight * (features[i] ?? 0) * (features[j] ?? 0);
       }
       this.#products[i] = forgetting * (this.#products[i] ?? 0) + weight * (features[i] ?? 0) * tpotMs;
     }
@@ -71,7 +78,7 @@ export class DecodeModel {
   #solve(): void {
     let best = this.#prior;
     let least = Infinity;
-    for (let kept = 1; kept < 8; kept += 1) {
+    for (let kept = 1; kept < 2 ** size; kept += 1) {
       const terms = this.#solved(kept);
       if (terms === undefined || terms.some((term) => term < 0)) continue;
       const error = this.#error(terms);
@@ -85,10 +92,10 @@ export class DecodeModel {
   /** Sum of squared errors and of distances from the prior, but for what is the same for all. */
   #error(terms: readonly number[]): number {
     let sum = 0;
-    for (let i = 0; i < 3; i += 1) {
+    for (let i = 0; i < size; i += 1) {
       const term = terms[i] ?? 0;
       sum += priorAnswers * (term - (this.#prior[i] ?? 0)) ** 2 - 2 * term * (this.#products[i] ?? 0);
-      for (let j = 0; j < 3; j += 1) sum += term * (terms[j] ?? 0) * (this.#squares[3 * i + j] ?? 0);
+      for (let j = 0; j < size; j += 1) sum += term * (terms[j] ?? 0) * (this.#squares[size * i + j] ?? 0);
     }
     return sum;
   }
@@ -96,30 +103,30 @@ export class DecodeModel {
   /** @param kept bits of the terms that are not left out */
   #solved(kept: number): number[] | undefined {
     const rows: number[][] = [];
-    for (let i = 0; i < 3; i += 1) {
-      const row = [0, 0, 0, 0];
+    for (let i = 0; i < size; i += 1) {
+      const row = Array.from<number>({ length: size + 1 }).fill(0);
       const isKept = (kept >> i) & 1;
-      for (let j = 0; j < 3; j += 1) if (isKept && (kept >> j) & 1) row[j] = this.#squares[3 * i + j] ?? 0;
+      for (let j = 0; j < size; j += 1) if (isKept && (kept >> j) & 1) row[j] = this.#squares[size * i + j] ?? 0;
       row[i] = isKept ? (row[i] ?? 0) + priorAnswers : 1;
-      row[3] = isKept ? (this.#products[i] ?? 0) + priorAnswers * (this.#prior[i] ?? 0) : 0;
+      row[size] = isKept ? (this.#products[i] ?? 0) + priorAnswers * (this.#prior[i] ?? 0) : 0;
       rows.push(row);
     }
     return eliminated(rows);
   }
 }
 
-/** Gauss, for three unknowns. The matrix is positive definite: its diagonal will do for pivots. */
+/** Gauss. The matrix is positive definite: its diagonal will do for pivots. */
 function eliminated(rows: number[][]): number[] | undefined {
-  for (let i = 0; i < 3; i += 1) {
+  for (let i = 0; i < size; i += 1) {
     const pivot = rows[i]?.[i] ?? 0;
     if (!(pivot > 0)) return undefined;
-    for (let r = 0; r < 3; r += 1) {
+    for (let r = 0; r < size; r += 1) {
       const row = rows[r];
       const factor = (row?.[i] ?? 0) / pivot;
       if (r === i || row === undefined || factor === 0) continue;
-      for (let c = i; c < 4; c += 1) row[c] = (row[c] ?? 0) - factor * (rows[i]?.[c] ?? 0);
+      for (let c = i; c <= size; c += 1) row[c] = (row[c] ?? 0) - factor * (rows[i]?.[c] ?? 0);
     }
   }
-  const terms = rows.map((row, i) => (row[3] ?? 0) / (row[i] ?? 1));
+  const terms = rows.map((row, i) => (row[size] ?? 0) / (row[i] ?? 1));
   return terms.every((term) => Number.isFinite(term)) ? terms : undefined;
 }

@@ -33,6 +33,8 @@ export interface Candidate {
   readonly heldTokens: number;
   /** all that the index believes to be held there */
   readonly indexTokens: number;
+  /** how full its cache is believed to be, 0 to 1; absent: full */
+  readonly fullShare?: number;
   readonly speed: EngineSpeed;
   readonly networkSeconds: number;
   /** relative capacity: the config's weight, less while it starts slowly; above 0 */

@@ -1,6 +1,7 @@
 /**
  * How much of the time each backend computes prompts, of late: uncached prompt tokens that were sent there, fading. What comes
- * there soon will have to wait behind such work, or decode beside it. Bounded by the names of backends.
+ * there soon will have to wait behind such work, or decode beside it. And how many were computed in all, so that it can be told
+ * what an answer met. Bounded by the names of backends.
  */
 
 /** So much of a rush is remembered: long against one prompt, short against a load's ups and downs. */
@@ -8,8 +9,10 @@ const fadeMs = 15_000;
 
 interface Work {
   /** fading sum, as it was at `atMs` */
-  readonly tokens: number;
-  readonly atMs: number;
+  tokens: number;
+  atMs: number;
+  /** of all prompts whose first token came, ever */
+  computed: number;
 }
 
 export interface PrefillLoad {
@@ -19,6 +22,10 @@ export interface PrefillLoad {
   add(backend: string, tokens: number): void;
   /** It were so many more than was thought, or fewer; of a backend that was forgotten nothing is learnt. */
   correct(backend: string, tokens: number): void;
+  /** A first token came there: so many tokens more are computed. */
+  done(backend: string, tokens: number): void;
+  /** Tokens computed there so far, of prompts whose first token came; only differences mean something. */
+  computed(backend: string): number;
   forget(backend: string): void;
 }
 
@@ -34,13 +41,22 @@ export function createPrefillLoad({ nowMs }: { readonly nowMs: () => number }): 
     add(backend, tokens) {
       const atMs = nowMs();
       const work = byBackend.get(backend);
-      byBackend.set(backend, { tokens: (work === undefined ? 0 : left(work, atMs)) + tokens, atMs });
+      if (work === undefined) return void byBackend.set(backend, { tokens, atMs, computed: 0 });
+      work.tokens = left(work, atMs) + tokens;
+      work.atMs = atMs;
     },
     correct(backend, tokens) {
       const atMs = nowMs();
       const work = byBackend.get(backend);
-      if (work !== undefined) byBackend.set(backend, { tokens: Math.max(0, left(work, atMs) + tokens), atMs });
+      if (work === undefined) return;
+      work.tokens = Math.max(0, left(work, atMs) + tokens);
+      work.atMs = atMs;
     },
+    done(backend, tokens) {
+      const work = byBackend.get(backend);
+      if (work !== undefined) work.computed += tokens;
+    },
+    computed: (backend) => byBackend.get(backend)?.computed ?? 0,
     forget: (backend) => void byBackend.delete(backend),
   };
 }

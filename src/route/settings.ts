@@ -18,7 +18,7 @@ export interface CostSettings {
    * these. A second of decoding never counts for more than one before the first token.
    */
   readonly nu: number;
-  /** What computing a token evicts and duplicates, as a multiple of computing it. */
+  /** What computing a token evicts where the cache is full, as a multiple of computing it. */
   readonly rho: number;
   /** Taken off the cost of the backend that served the session last. */
   readonly sessionBonusMs: number;
@@ -49,7 +49,7 @@ export const costDefaults: CostSettings = {
   lambda: 1,
   // 5 s to the first token, 100 ms for each further one.
   nu: 50,
-  // Of what had to make room, about half is asked for again where caches are too small; nothing where they are not.
+  // Of what had to make room, about half is asked for again.
   rho: 0.5,
   sessionBonusMs: 500,
   // A quarter of 5 s, the longest wait for a first token that most services bear.

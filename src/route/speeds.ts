@@ -19,6 +19,8 @@ export interface SentState {
   /** sequences that decoded there while it did, its own included, and their KV tokens */
   readonly streams: number;
   readonly contextTokens: number;
+  /** of others' prompts, computed there while it decoded; absent: 0 */
+  readonly prefillTokens?: number;
 }
 
 export interface Speeds {
@@ -148,7 +150,12 @@ export function createSpeeds(): Speeds {
       });
       if (sample !== undefined) learnt.rate.learn(sample);
       if (tpotMs !== undefined && outputTokens !== undefined && outputTokens >= fewestOutputTokens)
-        learnSteps(learnt, { tpotMs, streams: sent.streams, contextTokens: sent.contextTokens + outputTokens / 2 });
+        learnSteps(learnt, {
+          tpotMs,
+          streams: sent.streams,
+          contextTokens: sent.contextTokens + outputTokens / 2,
+          prefillTokens: (sent.prefillTokens ?? 0) / (outputTokens - 1),
+        });
       // One that takes no time was open already.
       if (told.connectMs !== undefined && told.connectMs >= newConnectionMs)
         // From 0 on: whoever is not chosen for one slow connection would never be known to be better.
@@ -166,7 +173,12 @@ export function createSpeeds(): Speeds {
 
 function newGroup(key: string): Group {
   const { decodeBaseMs, decodePerStreamMs, decodePerContextTokenMs } = speedDefaults;
-  const decode = new DecodeModel([decodeBaseMs, decodePerStreamMs, decodePerContextTokenMs]);
+  const decode = new DecodeModel([
+    decodeBaseMs,
+    decodePerStreamMs,
+    decodePerContextTokenMs,
+    1000 / speedDefaults.prefillTokensPerSecond,
+  ]);
   return { key, members: new Set(), rate: undefined, decode, version: 0 };
 }
 
@@ -176,7 +188,7 @@ function newcomer(): Pick<Learnt, 'rate' | 'pace' | 'slots' | 'networkMs'> {
 
 function learnSteps(learnt: Learnt, sample: DecodeSample): void {
   const { decode } = learnt.group;
-  const expectedMs = decode.expectedMs(sample.streams, sample.contextTokens);
+  const expectedMs = decode.expectedMs(sample);
   const before = decode.samples;
   decode.learn(sample);
   if (decode.samples > before && expectedMs > 0)

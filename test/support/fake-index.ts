@@ -44,6 +44,7 @@ export function createFakeIndex(tokensOf: (bytes: number) => number = (bytes) =>
       held.delete(backend);
       sent.delete(backend);
     },
+    fullShare: () => 1,
     heldTokens: (backend) =>
       [...(sent.get(backend)?.values() ?? [])].reduce((sum, tokens) => sum + tokens, held.get(backend) ?? 0),
     stats: () => ({ entries: 0, maxEntries: 0, bytes: 0, trimmed: 0, backends: [] }),

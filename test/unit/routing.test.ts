@@ -218,6 +218,28 @@ describe('routing', () => {
     expect(view && routing.speed(view).prefillTokensPerSecond).toBe(1000);
   });
 
+  it('lays what prompts take from the answers beside them to the prompts, not to the steps', () => {
+    const { routing, send, world } = setUp({ backends: [sampleBackend('a')] });
+    const [view] = world.backends;
+    if (view === undefined) throw new Error('nobody');
+    const told = { computed: true, promptTokens: 1000, cachedTokens: 0, outputTokens: 101 };
+    for (let round = 0; round < 60; round += 1) {
+      const { errand } = send(prompt(4000));
+      errand.computed?.();
+      // Every other answer meets a prompt of 4,000 tokens, which takes 4 s: 40 ms of each of its hundred steps.
+      if (round % 2 === 1) {
+        const beside = send(prompt(16_000)).errand;
+        beside.computed?.();
+        beside.ended({ computed: true });
+      }
+      errand.ended({ ...told, tpotMs: round % 2 === 1 ? 55 : 15 });
+    }
+    const { decodeBaseMs, decodePerStreamMs, decodePerContextTokenMs } = routing.speed(view);
+    const aloneMs = decodeBaseMs + decodePerStreamMs + 1050 * decodePerContextTokenMs;
+    expect(aloneMs).toBeGreaterThan(14);
+    expect(aloneMs).toBeLessThan(17);
+  });
+
   it('an answer that failed teaches nothing', () => {
     const { routing, send, world } = setUp();
     send(prompt(16_000)).errand.ended({ computed: false, upstreamTtftMs: 4015 });

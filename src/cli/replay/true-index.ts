@@ -6,6 +6,7 @@ import type { BackendView } from '../../domain/fleet.ts';
 import type { PrefixChain } from '../../domain/prefix.ts';
 import type { Held, WarmIndex } from '../../route/warm/port.ts';
 import type { Engine } from '../../sim/engine.ts';
+import { kvTokensOf } from '../../sim/fleet/engine-models.ts';
 import type { HashedPrompt } from '../../sim/prompt.ts';
 
 export interface TrueIndexDeps {
@@ -71,6 +72,10 @@ export function createTrueIndex({ engines, promptOf }: TrueIndexDeps): WarmIndex
       return { computed: arrived, end: arrived };
     },
     flush: (backend) => void underWay.delete(backend),
+    fullShare(backend) {
+      const engine = engines.get(backend);
+      return engine === undefined ? 0 : Math.min(1, engine.view().heldTokens / kvTokensOf(engine.settings));
+    },
     heldTokens: (backend) => engines.get(backend)?.view().heldTokens ?? 0,
     stats: () => ({ entries: 0, maxEntries: 0, bytes: 0, trimmed: 0, backends: [] }),
   };

@@ -3,10 +3,10 @@
  *
  *   queue    prompts sent there before and not computed yet, at the backend's rate of prefill
  *   slot     the wait for a slot, where all are busy (`slot-wait.ts`)
- *   prefill  (1 + rho) × its own uncached tokens / the share of its time that the backend is free of prompts, of late
- *   stall    d × lambda × streams there × its prefill
- *   decode   d × its output × what the streams and tokens there add to each step
- *   burden   d × lambda × streams / 2 × their output × what it adds to each step itself
+ *   prefill  (1 + rho × how full the cache is) × its own uncached tokens / the share of its time that the backend is free of prompts, of late
+ *   stall    d × lambda × streams there × strain × its prefill
+ *   decode   d × its output × what the streams, their tokens and the prompts there add to each step
+ *   burden   d × lambda × streams there × strain × its output × what it adds to each step itself
  *   network  the way there;  bonus is taken off at the session's home
  *
  * What is to be kept low is time to the first token + nu × time per further token, of all jobs. So d, what a second of decoding
@@ -16,10 +16,15 @@
  * nobody comes, a copy of a prefix costs its own prefill and the room that it takes. So no backend gathers all that begin alike.
  * Streams are those that decode there and those that will when its own turn comes: prompts that were sent before it. Else
  * nobody would see a crowd that arrives at once at a prefix that is held, since such prompts are next to no work.
+ * Strain is how much longer a token takes there than alone. Whoever slows a backend down keeps its streams there for longer, so
+ * that more of them are there to be slowed down. Where n = r T streams come at a rate r and a token takes T = (b + s n) / (1 − U)
+ * (b alone, s for each stream, U the share of prompts), T = b / (1 − U − r s): what adds x to U or to r s adds x T² / b to T, which
+ * n streams wait for, so n T / b times x in all. Without it a crowd looks as harmless as it is at this very moment, and each job of
+ * a hot prefix follows the one before it.
  * With nu and rho 0, on idle backends, it is the least work left.
  */
 import { rendezvous } from '../hash.ts';
-import type { Candidate, Policy, Ranked, Ranking, RouteJob } from '../policy.ts';
+import type { Candidate, EngineSpeed, Policy, Ranked, Ranking, RouteJob } from '../policy.ts';
 import type { CostSettings } from '../settings.ts';
 import { alikeCosts, type RouteCost, type RouteReason } from '../../domain/routing.ts';
 import { crowdOf } from './crowd.ts';
@@ -30,8 +35,8 @@ import { slotWaitSeconds, waitFor } from './slot-wait.ts';
 const stepTokens = 2048;
 /** However much comes there: a rush passes, and what it is told from is some seconds. */
 const leastFreeShare = 0.25;
-/** Two answers that meet run beside each other for half of their time, about. */
-const overlap = 0.5;
+/** A backend that is so many times slower than alone has failed its streams already: they can't be failed more. */
+const mostStrain = 8;
 
 export interface Costed {
   readonly candidate: Candidate;
@@ -60,11 +65,13 @@ export function costOf(job: RouteJob, candidate: Candidate, settings: CostSettin
   const perStepMs = (decodeWeight * job.outputTokens) / 1000 / weight;
   const queue = candidate.pendingTokens / rate;
   const slot = slotWaitSeconds(job, candidate);
-  const prefill = ((1 + rho) * own) / freeShare(candidate);
-  const stall = lambda * streams * own * decodeWeight;
-  const decode = perStepMs * (perContextToken * contextTokens + perStream * streams);
-  const burden =
-    perStepMs * lambda * overlap * streams * job.choices * (perContextToken * job.promptTokens + perStream);
+  const prefill = ((1 + rho * (candidate.fullShare ?? 1)) * own) / freeShare(candidate);
+  const stepMs = speed.decodeBaseMs + perContextToken * contextTokens + perStream * streams;
+  const tokenMs = stepMs / freeShare(candidate);
+  const slowed = lambda * streams * strainOf(tokenMs, speed);
+  const stall = slowed * own * decodeWeight;
+  const decode = perStepMs * (tokenMs - speed.decodeBaseMs);
+  const burden = perStepMs * slowed * job.choices * (perContextToken * job.promptTokens + perStream);
   const network = candidate.networkSeconds;
   const bonus = job.sessionHome === candidate.backend.name ? settings.sessionBonusMs / 1000 : 0;
   const total = queue + slot + prefill + stall + decode + burden + network - bonus;
@@ -73,6 +80,10 @@ export function costOf(job: RouteJob, candidate: Candidate, settings: CostSettin
 
 function freeShare({ prefillShare = 0, weight }: Candidate): number {
   return Math.max(leastFreeShare, 1 - prefillShare / weight);
+}
+
+function strainOf(tokenMs: number, { decodeBaseMs }: EngineSpeed): number {
+  return Math.min(mostStrain, decodeBaseMs > 0 ? tokenMs / decodeBaseMs : mostStrain);
 }
 
 /** Among those whose cost is as good as the least: the least loaded, then the one that the prompt's beginning points to. */

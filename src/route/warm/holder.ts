@@ -218,3 +218,8 @@ export function heldTokensOf(table: StampTable, holder: Holder): number {
 export function knownHorizonTokens({ horizon: { observations, tokens } }: Holder): number | undefined {
   return observations === 0 || tokens === unknownHorizonTokens ? undefined : Math.round(tokens);
 }
+
+/** So much of what it can hold was put in there. Prompts that slots hold are full sooner than can be told. */
+export function fullShareOf({ mirror, horizon: { inserted, tokens } }: Holder): number {
+  return mirror === undefined ? Math.min(1, inserted / tokens) : 1;
+}

@@ -62,6 +62,8 @@ export interface WarmIndex {
   /** Nothing that was believed of this backend holds any more. */
   flush(backend: string, why: FlushReason): void;
   heldTokens(backend: string): number;
+  /** How full its cache is, 0 to 1: what comes in evicts something once it is. 0 where nothing is known of it. */
+  fullShare(backend: string): number;
   /** For metrics and the admin listener. */
   stats(): WarmStats;
 }

@@ -2,7 +2,7 @@
  * The warm index: what each backend is believed to hold of which prompts. It owns the table, the rates and the backends'
  * horizons, and puts together what the files beside it do; it knows no engine's wire format and sends nothing.
  */
-import { createHolder, heldTokensOf, knownHorizonTokens, seeBackend, type Holder } from './holder.ts';
+import { createHolder, fullShareOf, heldTokensOf, knownHorizonTokens, seeBackend, type Holder } from './holder.ts';
 import { createHorizon } from './horizon.ts';
 import { firstHorizonTokens } from './cache-policy.ts';
 import { lookAt } from './look.ts';
@@ -105,6 +105,10 @@ export function createWarmIndex(settings: WarmSettings, deps: WarmIndexDeps): Wa
     heldTokens(backend) {
       const holder = holders.get(backend);
       return holder === undefined ? 0 : heldTokensOf(table, holder);
+    },
+    fullShare(backend) {
+      const holder = holders.get(backend);
+      return holder === undefined ? 0 : fullShareOf(holder);
     },
     stats: () => ({
       entries: table.entries,

@@ -46,4 +46,19 @@ describe('the share of its time that a backend computes prompts', () => {
     load.correct('a', 500);
     expect(load.share('a', 1000)).toBe(0);
   });
+
+  it('counts apart what is computed, for whoever decodes beside it', () => {
+    const { load } = setUp();
+    load.done('a', 100);
+    expect(load.computed('a')).toBe(0);
+    load.add('a', 300);
+    load.done('a', 300);
+    load.add('a', 200);
+    load.correct('a', -150);
+    load.done('a', 200);
+    expect(load.computed('a')).toBe(500);
+    expect(load.computed('b')).toBe(0);
+    load.forget('a');
+    expect(load.computed('a')).toBe(0);
+  });
 });

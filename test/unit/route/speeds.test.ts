@@ -39,7 +39,7 @@ describe('the rate of prefill', () => {
 
 describe('the model of decoding', () => {
   it('learns what a step, a stream and a token of context take', () => {
-    const model = new DecodeModel([15, 0.02, 0.000_06]);
+    const model = new DecodeModel([15, 0.02, 0.000_06, 0.125]);
     let seed = 7;
     const random = () => (seed = (seed * 48_271) % 2_147_483_647) / 2_147_483_647;
     for (let i = 0; i < 400; i += 1) {
@@ -56,15 +56,35 @@ describe('the model of decoding', () => {
     expect(perStream).toBeLessThan(0.6);
   });
 
+  it("puts down to others' prompts what they took, and not to streams or context", () => {
+    const model = new DecodeModel([15, 0.02, 0.000_06, 0.125]);
+    let seed = 7;
+    const random = () => (seed = (seed * 48_271) % 2_147_483_647) / 2_147_483_647;
+    for (let i = 0; i < 400; i += 1) {
+      const streams = 1 + Math.floor(random() * 60);
+      const contextTokens = streams * (900 + Math.floor(random() * 600));
+      // The more streams, the more prompts come beside them.
+      const prefillTokens = streams * 10 * (0.5 + random());
+      const tpotMs = 15 + 0.02 * streams + 0.000_06 * contextTokens + 0.05 * prefillTokens;
+      model.learn({ tpotMs, streams, contextTokens, prefillTokens });
+    }
+    const decoding = model.expectedMs({ streams: 60, contextTokens: 72_000 });
+    expect(decoding).toBeGreaterThan(0.9 * 20.5);
+    expect(decoding).toBeLessThan(1.1 * 20.5);
+    expect(model.terms[3]).toBeGreaterThan(0.045);
+    expect(model.terms[3]).toBeLessThan(0.055);
+  });
+
   it('stays finite, and no term below nothing, whatever it is told', () => {
     const sample = fc.record({
       tpotMs: fc.oneof(fc.double(), fc.double({ min: 0, max: 1000, noNaN: true })),
       streams: fc.oneof(fc.constant(1), fc.nat(500)),
       contextTokens: fc.oneof(fc.constant(0), fc.nat(10_000_000)),
+      prefillTokens: fc.oneof(fc.constant(0), fc.nat(100_000), fc.double()),
     });
     fc.assert(
       fc.property(fc.array(sample, { maxLength: 300 }), (samples) => {
-        const model = new DecodeModel([15, 0.02, 0.000_06]);
+        const model = new DecodeModel([15, 0.02, 0.000_06, 0.125]);
         for (const one of samples) model.learn(one);
         for (const term of model.terms) {
           expect(Number.isFinite(term)).toBe(true);
@@ -75,7 +95,7 @@ describe('the model of decoding', () => {
   });
 
   it('holds for the load that it saw though one stream alone can tell no terms apart, and does not run off with time', () => {
-    const model = new DecodeModel([15, 0.02, 0.000_06]);
+    const model = new DecodeModel([15, 0.02, 0.000_06, 0.125]);
     for (let i = 0; i < 20_000; i += 1) model.learn({ tpotMs: 30, streams: 1, contextTokens: 1000 });
     const [base, perStream, perToken] = model.terms;
     expect(base + perStream + 1000 * perToken).toBeCloseTo(30, 1);

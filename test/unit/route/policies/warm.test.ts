@@ -26,9 +26,10 @@ describe('the warm policy', () => {
     const job = sampleRouteJob({ promptTokens: 2000, outputTokens: 100, sessionHome: 'a' });
     const cost = costOf(job, candidate, { ...costDefaults, lambda: 0.8, nu: 40, rho: 0.5, sessionBonusMs: 500 });
     expect(cost).toMatchObject({ queue: 0.5, slot: 0, prefill: 3, network: 0.25, bonus: 0.5 });
-    expect(cost.stall).toBeCloseTo(0.8 * 10 * 1 * (40 / 100), 9);
-    expect(cost.decode).toBeCloseTo(0.04 * (0.001 * 20_000 + 10), 9);
-    expect(cost.burden).toBeCloseTo(0.04 * 0.8 * 0.5 * 10 * (0.001 * 2000 + 1), 9);
+    // a token takes (10 + 10 + 20) ms of decoding, in the half of the time that prompts leave: 8 times what it takes alone
+    expect(cost.stall).toBeCloseTo(0.8 * 10 * 8 * 1 * (40 / 100), 9);
+    expect(cost.decode).toBeCloseTo(0.04 * (80 - 10), 9);
+    expect(cost.burden).toBeCloseTo(0.04 * 0.8 * 10 * 8 * (0.001 * 2000 + 1), 9);
     const { queue, prefill, stall, decode, burden, network, bonus, total } = cost;
     expect(total).toBeCloseTo(queue + prefill + stall + decode + burden + network - bonus, 9);
   });
@@ -53,10 +54,10 @@ describe('the warm policy', () => {
   it('weighs a stall by the answers that it is spread over', () => {
     const busy = sampleCandidate('a', { decoding: 8, speed: rate1000 });
     const stall = (outputTokens: number) => costOf(sampleRouteJob({ outputTokens }), busy, costDefaults).stall;
-    // two seconds of prefill before eight streams
-    expect(stall(500)).toBeCloseTo(0.1 * 16, 9);
-    expect(stall(50)).toBeCloseTo(16, 9);
-    expect(stall(5)).toBeCloseTo(16, 9);
+    // two seconds of prefill before eight streams, each of which takes 1.8 times as long as alone
+    expect(stall(500)).toBeCloseTo(0.1 * 16 * 1.8, 9);
+    expect(stall(50)).toBeCloseTo(16 * 1.8, 9);
+    expect(stall(5)).toBeCloseTo(16 * 1.8, 9);
   });
 
   it('never counts a second of decoding for more than one before the first token', () => {
@@ -78,13 +79,65 @@ describe('the warm policy', () => {
         ]),
       )[0];
     expect(to({})).toBe('a');
-    expect(to({ decoding: 2, prefillShare: 0.2 })).toBe('a');
+    expect(to({ decoding: 1, prefillShare: 0.2 })).toBe('a');
     expect(to({ decoding: 3, prefillShare: 0.7 })).toBe('b');
     // Where both are, nothing is gained by it.
     const both = { speed: rate1000, decoding: 3, prefillShare: 0.7 };
     expect(
       namesOf(warm(job, [sampleCandidate('b', both), sampleCandidate('a', { ...both, heldTokens: 1500 })]))[0],
     ).toBe('a');
+  });
+
+  it('C140 lets a crowd count for more than its number: who joins it keeps all of it there for longer', () => {
+    const stall = (streams: number, prefillShare = 0) =>
+      costOf(sampleRouteJob(), sampleCandidate('a', { speed: rate1000, decoding: streams, prefillShare }), costDefaults)
+        .stall;
+    expect(stall(20) / stall(10)).toBeCloseTo((20 * 30) / (10 * 20), 9);
+    expect(stall(10, 0.5) / stall(10)).toBeCloseTo(2, 9);
+    // Eight times slower than alone is as bad as it gets.
+    expect(stall(400) / stall(100)).toBeCloseTo(4, 9);
+  });
+
+  it('counts what prompts take from its own tokens', () => {
+    const decode = (prefillShare: number) =>
+      costOf(
+        sampleRouteJob({ outputTokens: 50 }),
+        sampleCandidate('a', { speed: rate1000, prefillShare }),
+        costDefaults,
+      ).decode;
+    expect(decode(0)).toBe(0);
+    // half of the time is left for it: each of its tokens takes 10 ms more
+    expect(decode(0.5)).toBeCloseTo(50 * 0.01, 9);
+  });
+
+  it('C140 spreads a hot beginning over backends that are next to idle before the one that holds it is full', () => {
+    // eight backends of 5,000 prompt tokens a second, a list of tools of 2,000 tokens, short steps of agents
+    const speed = {
+      prefillTokensPerSecond: 5000,
+      decodeBaseMs: 10,
+      decodePerStreamMs: 0.1,
+      decodePerContextTokenMs: 0.0003,
+    };
+    const job = sampleRouteJob({ promptTokens: 2300, outputTokens: 32 });
+    const idle = Array.from({ length: 7 }, (_, index) => sampleCandidate(`idle${index}`, { speed }));
+    const to = (streams: number, prefillShare: number) => {
+      const held = { heldTokens: 2000, decoding: streams, contextTokens: 3000 * streams, prefillShare };
+      return shown(warm(job, [sampleCandidate('holder', { speed, ...held }), ...idle]))[0];
+    };
+    // A copy costs the others there nothing, but 0.4 s of work.
+    expect(to(0, 0)).toBe('holder:prefix');
+    expect(to(2, 0.2)).toBe('holder:prefix');
+    // Six streams are a tenth of what it could bear, and a crowd that keeps growing all the same.
+    expect(to(6, 0.4)).toMatch(/^idle\d:load_over_prefix$/);
+  });
+
+  it('counts what a prompt evicts where there is something to evict', () => {
+    const prefill = (over: object) =>
+      costOf(sampleRouteJob(), sampleCandidate('a', { speed: rate1000, ...over }), { ...costDefaults, rho: 0.5 })
+        .prefill;
+    expect(prefill({ fullShare: 0 })).toBeCloseTo(2, 9);
+    expect(prefill({ fullShare: 0.5 })).toBeCloseTo(2.5, 9);
+    expect(prefill({})).toBeCloseTo(3, 9);
   });
 
   it('takes no backend for busier than its figures can tell', () => {

@@ -48,6 +48,19 @@ describe('what is held', () => {
     expect(index.look(chainOf(messages), [vllm], 'm').reusableTokens).toBe(0);
   });
 
+  test('a cache fills with what is put in, and is full at its capacity', () => {
+    const { index } = world();
+    expect(index.fullShare('v')).toBe(0);
+    const told = { promptTokens: 25_000, cachedTokens: 0, outputTokens: 0 };
+    ask(index, vllm, [freshMessage(100_000)], told);
+    const once = index.fullShare('v');
+    expect(once).toBeGreaterThan(0.1);
+    expect(once).toBeLessThan(0.3);
+    for (let more = 0; more < 20; more += 1) ask(index, vllm, [freshMessage(100_000)], told);
+    expect(index.fullShare('v')).toBe(1);
+    expect(index.fullShare('nobody')).toBe(0);
+  });
+
   test('a prompt that is on its way counts as held there, and nowhere else', () => {
     const { index } = world();
     const chain = chainOf([freshMessage(2000)]);
