@@ -349,7 +349,7 @@ function lanePage({ backends, depths }: LaneFigures, clock: Clock): AdminPage {
     answer: () => ({
       kind: 'json',
       indented: true,
-      value: lanesPage({ backends: backends(), depths: depths() }, clock.nowMs()),
+      value: lanesPage({ backends: backends(true), depths: depths() }, clock.nowMs()),
     }),
   };
 }

@@ -28,8 +28,11 @@ export interface Lanes {
   reconfigured(): void;
   /** There is batch work, or was a moment ago: only then is anything looked at. */
   isTicking(): boolean;
-  /** Each backend of the fleet. */
-  state(): readonly BackendLanes[];
+  /**
+   * Each backend of the fleet.
+   * @param look where nobody looks four times a second for want of batch work, look now; else `pressures` are none there
+   */
+  state(look?: boolean): readonly BackendLanes[];
   stop(): void;
 }
 
@@ -320,10 +323,10 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
       owner.capsChanged();
     },
     isTicking: () => timer !== undefined,
-    state() {
+    state(look = false) {
       follow(fleet());
       const states = fleet().backends.map((backend) => stateOf(backend, laneOf(backend), deps));
-      return timer === undefined ? states.map(glance(fleet(), deps)) : states;
+      return timer === undefined ? states.map(glance(fleet(), look, deps)) : states;
     },
     stop() {
       stopped = true;
@@ -336,28 +339,28 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
 /** It isn't in the fleet. */
 const nothing: BatchRule = { cap: 0, reserveSlots: 0, gate: true, reclaim: false };
 
-/** Nobody looks while there is no batch work: what was found at the last look is replaced by what shows now. */
-function glance({ backends }: FleetSnapshot, deps: LanesDeps): (state: BackendLanes) => BackendLanes {
+/** Nobody looks while there is no batch work: what was found at the last look holds no more. */
+function glance({ backends }: FleetSnapshot, look: boolean, deps: LanesDeps): (state: BackendLanes) => BackendLanes {
   const nowMs = deps.clock.nowMs();
-  const byBackend = streamsByBackend(deps);
+  const byBackend = look ? streamsByBackend(deps) : undefined;
   const wanted = deps.owner().wanted();
   return (state) => {
     const reading = deps.engine(state.backend);
     const slots = backends.find(({ name }) => name === state.backend)?.slots ?? Infinity;
+    const onlineWaiting = wanted.get(state.backend) ?? 0;
     const { pressure: _before, ...rest } = state;
+    const seen = {
+      streams: byBackend?.get(state.backend) ?? [],
+      engine: reading === undefined || nowMs - reading.atMs > staleMs ? undefined : reading.gauges,
+      running: state.running,
+      onlineWaiting,
+    };
     return {
       ...rest,
       cap: Math.min(state.cap, Math.max(1, slots)),
+      reserveSlots: state.running.online + onlineWaiting === 0 ? 0 : state.reserveSlots,
       watched: false,
-      ...glimpse(
-        {
-          streams: byBackend.get(state.backend) ?? [],
-          engine: reading === undefined || nowMs - reading.atMs > staleMs ? undefined : reading.gauges,
-          running: state.running,
-          onlineWaiting: wanted.get(state.backend) ?? 0,
-        },
-        nowMs,
-      ),
+      ...(look ? glimpse(seen, nowMs) : { pressures: {} }),
     };
   };
 }

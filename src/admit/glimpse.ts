@@ -1,7 +1,7 @@
 /**
  * How hard a backend's online users press just now, for people who ask while there is no batch work and so nobody looks four
  * times a second: what running streams show at this one moment. Remembers nothing and moves no cap. What only shows between
- * two looks (gaps of streams that go on, first tokens that came, preemptions) is absent. Pure.
+ * two looks is absent: gaps of streams older than a few seconds, streams that ended, preemptions. Pure.
  */
 import type { Pressures } from '../domain/lanes.ts';
 import { pressuresOf } from './batch-cap.ts';

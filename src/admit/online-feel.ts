@@ -96,9 +96,11 @@ export function createOnlineFeeling(options: FeelOptions = feelDefaults): Online
     const record = recordOf(stream);
     if (!record.hasFirst) {
       record.hasFirst = true;
-      record.events = 1;
-      record.lastMs = firstTokenMs;
-      firstTokens.add((firstTokenMs - stream.askedMs) / bound.ttftMs, nowMs, firstTokenMs - stream.askedMs);
+      // Nobody looked while it ran so far: how it began, and its pace since then, are no news.
+      const isOld = nowMs - firstTokenMs >= options.recentMs;
+      record.events = isOld ? events : 1;
+      record.lastMs = isOld ? lastTokenMs : firstTokenMs;
+      if (!isOld) firstTokens.add((firstTokenMs - stream.askedMs) / bound.ttftMs, nowMs, firstTokenMs - stream.askedMs);
     }
     const came = (events - record.events) * perEvent;
     if (came <= 0) return;

@@ -1,10 +1,10 @@
 /**
  * How long a proxy is warmed before anything is measured. A proxy serves for weeks; a runtime that compiles as it goes would
  * else be measured while it compiles, which takes Node some 10,000 requests. Rounds of mixed load, the same for every
- * candidate, until a round costs no less than the best before it.
+ * candidate, until two in a row cost at least 95 % of the last one that was clearly cheaper.
  */
 
-/** A round that takes less than this share of the cheapest one before was still getting cheaper. */
+/** A round that takes less than this share of the last one that did so was still getting cheaper. */
 const stillFalling = 0.95;
 /** So many rounds in a row must bring nothing. */
 const idleRounds = 2;
@@ -14,11 +14,13 @@ const idleRounds = 2;
  * @returns {boolean} the next round would bring nothing more
  */
 export function isWarm(costs) {
-  let best = Number.POSITIVE_INFINITY;
+  let reference = Number.POSITIVE_INFINITY;
   let idle = 0;
   for (const cost of costs) {
-    idle = cost < stillFalling * best ? 0 : idle + 1;
-    best = Math.min(best, cost);
+    const isGain = cost < stillFalling * reference;
+    // Small gains add up: they are held against the last large one.
+    if (isGain) reference = cost;
+    idle = isGain ? 0 : idle + 1;
   }
   return idle >= idleRounds;
 }

@@ -237,7 +237,10 @@ describe('a disk', () => {
 
   it('that is gone fails no line; what is cut off the end of a file alone does', async () => {
     const directory = folder();
-    const server = await backend((id) => [200, ok(id)]);
+    let go: () => void = () => {};
+    const gate = new Promise<void>((resolve) => (go = resolve));
+    let asked = 0;
+    const server = await backend((id) => ((asked += 1) < 3 ? [ok(id)] : [{ kind: 'until', gate }, ok(id)]));
     const proxy = await proxyOn([server.url], directory, { batch: { maxLinesInFlight: 1 } });
     const { id: file } = await uploadFile(proxy.url, input(names(12)));
     renameSync(join(directory, 'files'), join(directory, 'away'));
@@ -245,10 +248,11 @@ describe('a disk', () => {
     await sleep(1500);
     expect(await getBatch(proxy.url, id)).toMatchObject({ status: 'validating', request_counts: { failed: 0 } });
     renameSync(join(directory, 'away'), join(directory, 'files'));
-    await eventually(() => server.tries.size >= 2, 'lines go', 15_000);
+    await eventually(() => server.tries.size === 3, 'lines go', 15_000);
     const deleted = await fetch(`${proxy.url}/v1/files/${file}`, { method: 'DELETE' });
     expect(deleted.status).toBe(409);
     truncateSync(join(directory, 'files', file), 10);
+    go();
     const batch = await untilOver(proxy.url, id, 15_000);
     expect(batch.status).toBe('completed');
     const ends = Object.values(await endsOf(proxy, batch));
@@ -258,12 +262,16 @@ describe('a disk', () => {
 
   it('that goes while lines are sent, or an input file that does, keeps none of them from being sent', async () => {
     const directory = folder();
-    const server = await backend((id) => [200, ok(id)]);
+    let go: () => void = () => {};
+    const gate = new Promise<void>((resolve) => (go = resolve));
+    let asked = 0;
+    const server = await backend((id) => ((asked += 1) < 3 ? [ok(id)] : [{ kind: 'until', gate }, ok(id)]));
     const proxy = await proxyOn([server.url], directory, { batch: { maxLinesInFlight: 1 } });
     const { id, file } = await submit(proxy, input(names(8)));
-    await eventually(() => server.tries.size >= 2, 'some are sent', 15_000);
+    await eventually(() => server.tries.size === 3, 'some are sent', 15_000);
     renameSync(join(directory, 'files'), join(directory, 'away'));
     unlinkSync(join(directory, 'away', file));
+    go();
     await eventually(() => server.tries.size === 8, 'all are sent', 15_000);
     renameSync(join(directory, 'away'), join(directory, 'files'));
     const batch = await untilOver(proxy.url, id, 15_000);

@@ -121,7 +121,7 @@ function reading(over: { readonly gauges?: object; readonly counters?: object } 
 
 const ticks = (count: number) => around.clock.advance(count * tickMs);
 const busy = (batch: number, online = 1) => around.running.set('a', { online, batch });
-const ofA = () => lanes.state()[0];
+const ofA = () => lanes.state(true)[0];
 
 describe('lanes', () => {
   it('look at nothing and set no timer while there is no batch work', () => {
@@ -142,8 +142,8 @@ describe('lanes', () => {
     around.wanted.set('a', 1);
     expect(ofA()).toMatchObject({ pressures: { waiting: 1.5 }, pressure: 1.5 });
     expect(lanes.isTicking()).toBe(false);
-    expect(lanes.state()[1]).toMatchObject({ backend: 'b', watched: false, pressures: {} });
-    expect(lanes.state()[1]).not.toHaveProperty('pressure');
+    expect(lanes.state(true)[1]).toMatchObject({ backend: 'b', watched: false, pressures: {} });
+    expect(lanes.state(true)[1]).not.toHaveProperty('pressure');
     lanes.batchOn('a');
     expect(ofA()).toMatchObject({ watched: true });
   });
@@ -221,7 +221,7 @@ describe('lanes', () => {
     around.running.set('b', { online: 1, batch: 4 });
     around.streams = [waitingStream({ firstTokenMs: 1, lastTokenMs: 5000, tokens: 40, events: 40 })];
     ticks(1);
-    expect(lanes.state().map(({ cap }) => cap)).toEqual([2, 5]);
+    expect(lanes.state(true).map(({ cap }) => cap)).toEqual([2, 5]);
   });
 
   it('cut batch down at a burst of slow streams and are back within two seconds of its end', () => {
@@ -430,7 +430,7 @@ describe('lanes', () => {
     lanes = open(() => ({ tick: () => state, onlineArrived() {}, reclaimed() {}, busy() {}, state: () => state }));
     expect(lanes.batchOn('a').cap).toBe(5);
     ticks(2);
-    expect(lanes.state()).toHaveLength(2);
+    expect(lanes.state(true)).toHaveLength(2);
   });
 
   it('set no timer any more once they are stopped', () => {

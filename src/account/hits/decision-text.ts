@@ -25,8 +25,8 @@ export function decisionText(record: RequestRecord): string {
 function waitedText({ figures, lane }: RequestRecord): string {
   const { queueMs = 0 } = figures;
   if (queueMs < worthSayingMs) return '';
-  const whom = lane === 'batch' ? ', as batch does for online requests' : '';
-  return `waited ${seconds(queueMs / 1000)} in warmlane for a place${whom}, then `;
+  const where = lane === 'batch' ? "warmlane's batch lane" : 'warmlane';
+  return `waited ${seconds(queueMs / 1000)} in ${where} for a place, then `;
 }
 
 const worthSayingMs = 100;

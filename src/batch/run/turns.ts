@@ -17,8 +17,8 @@ export interface Turns {
 }
 
 export function createTurns(): Turns {
-  const tenants = createRound();
-  const batches = createRound();
+  const tenants = createRound('first');
+  const batches = createRound('last');
   /** Tenants whose latest turn went to the batch that must end first. */
   const urgentLast = new Set<string>();
 
@@ -42,22 +42,23 @@ export function createTurns(): Turns {
 }
 
 interface Round {
-  /** The name whose turn was longest ago; one that never had any before all others. */
+  /** The name whose turn was longest ago. */
   next(names: ReadonlySet<string>): string | undefined;
 }
 
-function createRound(): Round {
+/** @param newcomers before all others, or, where new ones may keep coming, behind them */
+function createRound(newcomers: 'first' | 'last'): Round {
   /** In the order of their latest turn, the longest ago first. */
   const served: string[] = [];
   return {
     next(names) {
-      const fresh = [...names].find((name) => !served.includes(name));
-      const name = fresh ?? served.find((known) => names.has(known));
-      if (name === undefined) return undefined;
-      const at = served.indexOf(name);
-      if (at >= 0) served.splice(at, 1);
-      served.push(name);
-      if (served.length > mostRemembered) served.shift();
+      const fresh = [...names].filter((name) => !served.includes(name));
+      if (newcomers === 'first') served.unshift(...fresh);
+      else served.push(...fresh);
+      const at = served.findIndex((name) => names.has(name));
+      const [name] = at < 0 ? [] : served.splice(at, 1);
+      if (name !== undefined) served.push(name);
+      if (served.length > mostRemembered) served.splice(0, served.length - mostRemembered);
       return name;
     },
   };

@@ -4,7 +4,8 @@ import type { Lane } from '../../domain/names.ts';
 import type { Meter } from './meter.ts';
 
 export interface LaneFigures {
-  readonly backends: () => readonly BackendLanes[];
+  /** @param look where nobody looks otherwise, look now what presses */
+  readonly backends: (look?: boolean) => readonly BackendLanes[];
   readonly depths: () => readonly LaneDepth[];
 }
 
@@ -50,7 +51,7 @@ export function registerLaneMetrics(
     byBackend(({ cap }) => cap),
   );
   meter.gauge('warmlane.batch.pressure', () =>
-    backends().flatMap(({ backend, pressures }) =>
+    backends(true).flatMap(({ backend, pressures }) =>
       signals.flatMap((signal) => {
         const value = pressures[signal];
         return value === undefined ? [] : [{ labels: { backend, signal }, value }];

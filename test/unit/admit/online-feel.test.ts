@@ -45,6 +45,24 @@ describe('what online users feel', () => {
     expect(feeling.take(650).tpot).toBeCloseTo(0.5);
   });
 
+  it('is, of a stream that runs for long before anybody looks, its pace and what it does from then on, not how it began', () => {
+    const feeling = createOnlineFeeling();
+    const stream = streamOf();
+    show(stream, { fromMs: 5000, paceMs: 30, tokens: 1000 });
+    stream.lastTokenMs = 600_000;
+    stream.events = stream.tokens = 19_834;
+    feeling.saw(stream, 600_000);
+    const first = feeling.take(600_000);
+    expect(first.tpot).toBeCloseTo(0.3);
+    expect(first).not.toHaveProperty('ttft');
+    expect(first).not.toHaveProperty('ttftMs');
+    expect(first.itl ?? 0).toBeLessThan(0.01);
+    stream.lastTokenMs = 600_200;
+    stream.events = stream.tokens = 19_835;
+    feeling.saw(stream, 600_250);
+    expect(feeling.take(600_250).itl).toBeCloseTo(2);
+  });
+
   it('is the pace that nine of ten streams keep', () => {
     const feeling = createOnlineFeeling();
     for (let i = 1; i <= 10; i += 1) {

@@ -10,6 +10,11 @@ describe('warming a proxy before it is measured', () => {
     expect(isWarm([900, 400, 390, 395])).toBe(true);
   });
 
+  it('adds small gains up', () => {
+    expect(isWarm([1000, 960, 922])).toBe(false);
+    expect(isWarm([1000, 960, 955])).toBe(true);
+  });
+
   it('is not ended by one dear round between two falling ones', () => {
     expect(isWarm([900, 400, 700, 300])).toBe(false);
     expect(isWarm([900, 400, 700, 300, 310, 290])).toBe(true);

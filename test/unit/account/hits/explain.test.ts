@@ -47,7 +47,7 @@ describe('why a request went where it went', () => {
       'waited 14.85 s in warmlane for a place, then sent to b1: its turn',
     );
     expect(decisionText(sampleRecord({ backend: 'b1', lane: 'batch', figures: figures(14_845) }))).toBe(
-      'waited 14.85 s in warmlane for a place, as batch does for online requests, then sent to b1',
+      "waited 14.85 s in warmlane's batch lane for a place, then sent to b1",
     );
     expect(decisionText(sampleRecord({ backend: 'b1', figures: figures(99) }))).toBe('sent to b1');
   });

@@ -34,7 +34,7 @@ it('C166 gives back what was added, and the line of an id that came before, as a
   );
 });
 
-it('C179 holds 300,000 lines in some 30 bytes each beside their ids, and takes none of them for another', () => {
+it('C179 holds 300,000 lines in less than 100 bytes each beside their ids, and takes none of them for another', () => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   const held = () => {

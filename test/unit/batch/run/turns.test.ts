@@ -24,6 +24,16 @@ describe('turns', () => {
     expect(served).toEqual(['large', 'small', 'large', 'tiny', 'large', 'small', 'large', 'tiny']);
   });
 
+  it('come round to every batch, however many new ones keep coming', () => {
+    const turns = createTurns();
+    const waiting = of('a', 5, 'waiting');
+    let served = 0;
+    for (let n = 0; n < 12; n += 1)
+      if (turns.next([of('a', 1, 'urgent'), of('a', 9, `new${n}`), of('a', 9, `new${n + 1}`), waiting]) === waiting)
+        served += 1;
+    expect(served).toBeGreaterThanOrEqual(2);
+  });
+
   it('are all of the one batch that has lines, also after it shared them', () => {
     const turns = createTurns();
     turns.next([of('a', 1, 'large'), of('a', 2, 'small')]);
