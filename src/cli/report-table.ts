@@ -60,12 +60,6 @@ export function shortened(text: string, width: number): string {
   return `${clean.slice(0, head)}…${clean.slice(clean.length - (width - 1 - head))}`;
 }
 
-/** Its beginning, by which it can be searched for. */
-export function begun(text: string, width: number): string {
-  const clean = printable(text);
-  return clean.length <= width ? clean : `${clean.slice(0, width - 1)}…`;
-}
-
 /** Names come from logs: what would move the cursor or break the line is shown as `?`. */
 export function printable(text: string): string {
   // eslint-disable-next-line no-control-regex -- control characters are what must not get through

@@ -1,15 +1,14 @@
 /** The account as text for people: sections in the order in which one asks. Pure; figures come as they are, none is made here. */
 import type { ConcurrencyResult } from '../account/report/concurrency.ts';
 import type { FindingResult } from '../account/report/finding-lines.ts';
-import type { CountedName, ReportResult } from '../account/report/report.ts';
-import type { SlowRequest } from '../account/report/slowest.ts';
-import type { StallResult } from '../account/report/stalls.ts';
+import type { CountedName, HeadlineResult } from '../account/report/headline.ts';
+import type { ReportResult } from '../account/report/report.ts';
 import { prefixCacheLines } from './report-cache-text.ts';
 import { comparisonLines } from './report-compare-text.ts';
-import { timesLines } from './report-times-text.ts';
+import { slowLines, stallLines } from './report-slow-text.ts';
+import { briefTimesLines, timesLines } from './report-times-text.ts';
 import { sloLines, tokenLines } from './report-tokens-text.ts';
 import {
-  begun,
   countOf,
   digits,
   duration,
@@ -18,7 +17,6 @@ import {
   listed,
   percent,
   printable,
-  short,
   shortened,
   table,
   wrapped,
@@ -51,11 +49,16 @@ export function reportText(result: ReportResult, input: ReportInput, settings: T
 
 type Section = (title: string, lines: readonly string[]) => readonly string[];
 
+/** Where both lanes occur, the figures of who waited for an answer come by themselves, and batch has a section of its own. */
 function sections(result: ReportResult, section: Section): readonly string[] {
+  const { lanes = [] } = result;
+  const [online = result, ...others] = lanes;
+  const of = lanes.length > 1 ? `, ${lanes[0]?.lane}` : '';
   return [
     ...section('Requests', countLines(result)),
-    ...section('Times in ms', timesLines(result.populations)),
-    ...section('Tokens', tokenLines(result)),
+    ...(lanes.length > 1 ? laneLines(lanes) : []),
+    ...section(`Times in ms${of}`, timesLines(online.populations)),
+    ...section(`Tokens${of}`, tokenLines(online)),
     ...section('Prefix cache', prefixCacheLines(result.prefixCache)),
     ...section('SLOs and goodput', sloLines(result)),
     ...result.concurrency.flatMap((backend) =>
@@ -63,9 +66,23 @@ function sections(result: ReportResult, section: Section): readonly string[] {
     ),
     ...section('Streams held up by other requests’ prefills', stallLines(result.stalls)),
     ...section('Findings that were logged', findingLines(result.findings)),
-    ...section('Longest until the first token', slowLines(result.slowest.toFirstToken)),
-    ...section('Longest until the end', slowLines(result.slowest.whole)),
+    ...section(`Longest until the first token${of}`, slowLines(online.slowest.toFirstToken)),
+    ...section(`Longest until the end${of}`, slowLines(online.slowest.whole)),
+    ...others.flatMap((one) => [
+      ...section(`Lane ${one.lane}: times in ms`, briefTimesLines(one.populations)),
+      ...section(
+        `Lane ${one.lane}: tokens`,
+        tokenLines({ ...one, tokens: { ...one.tokens, byModel: {}, byBackend: {} } }),
+      ),
+      ...section(`Lane ${one.lane}: longest until the end`, slowLines(one.slowest.whole)),
+    ]),
   ];
+}
+
+/** Of the counts above, how each lane fared; the rest of a lane is shown by `--lane`. */
+function laneLines(lanes: readonly (HeadlineResult & { readonly lane: string })[]): readonly string[] {
+  const parts = lanes.map(({ lane, requests }) => `${lane} ${grouped(requests.ok)} of ${grouped(requests.total)} ok`);
+  return wrapped(`By lane: ${parts.join('; ')}. Below they are apart; --lane NAME shows one of them alone.`);
 }
 
 function headLines(
@@ -177,30 +194,6 @@ function concurrencyNotes({ coldStarts, levelFromMoments, clipped, unseen }: Con
   return notes.flatMap(([what, count, note]) => (count > 0 ? [`${what}: ${grouped(count)}. ${note}`] : []));
 }
 
-function stallLines({ streams, ofStreams, stalledMs, longestMs, causes, worst }: StallResult): readonly string[] {
-  if (streams === 0) return [];
-  const lost = `${grouped(streams)} of ${countOf(ofStreams, 'stream')} lost ${duration(stalledMs / 1000)} in all, at most ${digits(longestMs)} ms at once, to ${countOf(causes, 'request')}. The worst, by each stream's longest stall:`;
-  // A column without any value is left out.
-  const unknown = worst.some(({ promptTokens }) => promptTokens !== undefined) ? '–' : '';
-  const rows = worst.map((cause) => [
-    shortened(cause.requestId, 36),
-    shortened(cause.backend ?? '', 20),
-    cause.promptTokens === undefined ? unknown : grouped(cause.promptTokens),
-    grouped(cause.streams),
-    digits(cause.stallMs),
-    digits(cause.longestMs),
-  ]);
-  const columns = [
-    { title: 'request', left: true },
-    { title: 'backend', left: true },
-    { title: 'prefilled' },
-    { title: 'streams' },
-    { title: 'ms in all' },
-    { title: 'longest' },
-  ];
-  return [...wrapped(lost), ...(rows.length === 0 ? [] : table(columns, rows))];
-}
-
 function findingLines(findings: readonly FindingResult[]): readonly string[] {
   return findings.flatMap(({ kind, backend, begun: logged, leftOut, seconds, firstAt, lastAt, says, evidence }) => {
     const where = backend === undefined ? '' : ` on ${printable(backend)}`;
@@ -215,32 +208,4 @@ function findingLines(findings: readonly FindingResult[]): readonly string[] {
       ...(told.length === 0 ? [] : wrapped(printable(told.join(' ')), '    ')),
     ];
   });
-}
-
-function slowLines(requests: readonly SlowRequest[]): readonly string[] {
-  const columns = [
-    { title: 'request', left: true },
-    { title: 'ms' },
-    { title: 'TTFT' },
-    { title: 'in' },
-    { title: 'cached' },
-    { title: 'out' },
-    { title: 'where the time went', left: true },
-  ];
-  const rows = requests.map((request) => [
-    begun(request.requestId, 18),
-    digits(request.durationMs),
-    request.ttftMs === undefined ? '–' : digits(request.ttftMs),
-    request.promptTokens === undefined ? '' : short(request.promptTokens),
-    request.cachedTokens === undefined ? '' : short(request.cachedTokens),
-    request.outputTokens === undefined ? '' : short(request.outputTokens),
-    shortened(
-      [
-        ...(request.outcome === 'ok' ? [] : [request.outcome]),
-        ...request.phases.slice(0, 2).map(({ phase, ms }) => `${phase} ${digits(ms)}`),
-      ].join(', '),
-      42,
-    ),
-  ]);
-  return rows.length === 0 ? [] : table(columns, rows);
 }

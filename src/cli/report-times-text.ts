@@ -23,6 +23,7 @@ const quantiles: readonly (readonly [QuantileName, number])[] = [
 ];
 /** Of each model and each backend only these are printed; `--json` has all. */
 const figuresByName: readonly FigureName[] = ['ttft', 'tpot', 'e2e'];
+const briefFigures: readonly FigureName[] = ['ttft', 'tpot', 'e2e', 'queue'];
 const mostNames = 12;
 
 export function timesLines(populations: readonly PopulationResult[]): readonly string[] {
@@ -45,9 +46,19 @@ export function timesLines(populations: readonly PopulationResult[]): readonly s
     ...(all === undefined ? [] : withoutLines(all)),
     ...namedTable(populations, 'model'),
     ...namedTable(populations, 'backend'),
-    ...namedTable(populations, 'lane'),
     ...endpointTable(populations),
   ];
+  return [...lines, ...starLines(lines)];
+}
+
+/** Of a lane whose users wait for nothing: the figures of all of it, by no name. */
+export function briefTimesLines(populations: readonly PopulationResult[]): readonly string[] {
+  const all = populations.find(({ by }) => by === 'all');
+  if (all === undefined) return endpointTable(populations);
+  const rows = briefFigures.flatMap((figure) =>
+    figureRow(all.figures[figure], '').map((cells) => [titles[figure], ...cells]),
+  );
+  const lines = [...(rows.length === 0 ? [] : timesTable(rows)), ...endpointTable(populations)];
   return [...lines, ...starLines(lines)];
 }
 
@@ -85,8 +96,8 @@ function figureRow(figure: FigureResult, name: string): readonly (readonly strin
   ];
 }
 
-/** Where there are several models (backends, lanes): each by warmth. */
-function namedTable(populations: readonly PopulationResult[], by: 'model' | 'backend' | 'lane'): readonly string[] {
+/** Where there are several models (backends): each by warmth. */
+function namedTable(populations: readonly PopulationResult[], by: 'model' | 'backend'): readonly string[] {
   const names = populations
     .filter((population) => population.by === by && population.warmth === undefined)
     .toSorted((a, b) => b.requests - a.requests);

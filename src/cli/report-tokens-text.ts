@@ -6,7 +6,7 @@ import { digits, grouped, percent, shortened, table, wrapped } from './report-ta
 
 const mostNames = 12;
 
-export function tokenLines({ tokens, rates }: ReportResult): readonly string[] {
+export function tokenLines({ tokens, rates }: Pick<ReportResult, 'tokens' | 'rates'>): readonly string[] {
   const { all, byModel, byBackend } = tokens;
   const rows = [
     tokenRow('all', all),

@@ -37,18 +37,25 @@ const howToHash = 'hash a key with: printf %s KEY | sha256sum';
 /**
  * @param value the config file's value, checked or not
  * @param folder what relative paths are relative to
+ * @param unread path texts of values that could not be read: nothing is said of who is missing where a name may stand there
  */
-export function readKeys(value: unknown, folder: string): HashedKeys {
+export function readKeys(value: unknown, folder: string, unread: ReadonlySet<string>): HashedKeys {
   const byItem = new Map<string, readonly HashedKey[]>();
   const problems: { path: KeyPath; message: string }[] = [];
   const say = (path: KeyPath, message: string) => problems.push({ path, message });
   const owners = new Map<string, { readonly tenant: string; readonly place: string }>();
   const terms = new Map<string, string>();
   const items = listOf(fieldOf(fieldOf(value, 'auth'), 'keys'));
+  /** All names of tenants are known. */
+  let isWhole = true;
   for (const [index, item] of items.entries()) {
     const at: KeyPath = ['auth', 'keys', index];
     const place = pathText(at);
-    const keys = keysOf(item, folder, (message) => say([...at, 'file'], message));
+    const keys = keysOf(item, folder, (message) => {
+      isWhole = false;
+      say([...at, 'file'], message);
+    });
+    if (unread.has(`${place}.name`) || unread.has(`${place}.file`)) isWhole = false;
     if (keys.some(({ tenant }) => tenant === anonymousTenant)) say(at, ownName);
     for (const { sha256, tenant } of keys) {
       const owner = owners.get(sha256);
@@ -66,7 +73,7 @@ export function readKeys(value: unknown, folder: string): HashedKeys {
   const tenants = new Set([...byItem.values()].flat().map(({ tenant }) => tenant));
   for (const [index, rule] of listOf(fieldOf(fieldOf(value, 'lanes'), 'rules')).entries()) {
     const tenant = fieldOf(rule, 'tenant');
-    if (typeof tenant === 'string' && !tenants.has(tenant))
+    if (isWhole && typeof tenant === 'string' && !tenants.has(tenant))
       say(['lanes', 'rules', index, 'tenant'], 'no key under auth.keys has this name');
   }
   return { byItem, problems };
@@ -76,6 +83,8 @@ function keysOf(item: unknown, folder: string, say: (message: string) => void): 
   const [name, key, sha256, file] = ['name', 'key', 'sha256', 'file'].map((part) => fieldOf(item, part));
   if (typeof file === 'string' && file !== '') return keysInFile(resolve(folder, file), say);
   if (typeof name !== 'string') return [];
+  // An empty one is no key, as is said elsewhere, and two of them are not the same one.
+  if (key === '') return [];
   if (typeof key === 'string') {
     const isWeak = key.length < shortestStrong || new Set(key).size < fewestDistinct;
     return [{ tenant: name, sha256: createHash('sha256').update(key).digest('hex'), isWeak }];

@@ -68,7 +68,7 @@ export function loadConfig(request: LoadRequest): LoadResult {
   const pem = readPemFiles(prepared.value, file === undefined ? '.' : dirname(resolve(file)));
   const shapeFiles = readShapeFiles(prepared.value, file === undefined ? '.' : dirname(resolve(file)));
   const warmFiles = readWarmFiles(prepared.value, file === undefined ? '.' : dirname(resolve(file)));
-  const keys = readKeys(prepared.value, file === undefined ? '.' : dirname(resolve(file)));
+  const keys = readKeys(prepared.value, file === undefined ? '.' : dirname(resolve(file)), unset);
   for (const { path, message } of [...pem.problems, ...shapeFiles.problems, ...warmFiles.problems, ...keys.problems])
     if (!unset.has(pathText(path))) place(path, message);
 

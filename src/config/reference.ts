@@ -1,6 +1,7 @@
 /**
  * `${env:NAME}` and `${env:NAME:-default}` inside the texts of a config file. What is put in is not read again,
- * and is never repeated in a problem. Any other `${…}` is a problem: it would else be sent on as it stands.
+ * and is never repeated in a problem. Any other `${…}` is a problem: it would else be sent on as it stands. For what can't
+ * be read stands a text that is there once: two texts that nobody knows must not look like the same one to later checks.
  */
 import type { KeyPath } from './problem.ts';
 import { pathText } from './problem.ts';
@@ -8,6 +9,7 @@ import { pathText } from './problem.ts';
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface Resolved {
+  /** What `problems` tell of stands in it as a text that is nowhere else. */
   readonly value: unknown;
   readonly problems: readonly { readonly path: KeyPath; readonly message: string }[];
   /** Path texts of values into which something was put. */
@@ -21,6 +23,10 @@ export function resolveReferences(value: unknown, env: Environment, skip: (path:
   const problems: { path: KeyPath; message: string }[] = [];
   const touched = new Set<string>();
   const whole = new Set<string>();
+  const unread = (path: KeyPath, message: string): string => {
+    problems.push({ path, message });
+    return `unread-${problems.length}`;
+  };
   const walk = (held: unknown, path: KeyPath): unknown => {
     if (typeof held === 'string') return skip(path) ? held : inText(held, path);
     if (Array.isArray(held)) return held.map((item, index) => walk(item, [...path, index]));
@@ -33,17 +39,14 @@ export function resolveReferences(value: unknown, env: Environment, skip: (path:
     if (/^\$\{[^}]*\}$/.test(text)) whole.add(pathText(path));
     return text.replace(/\$\{([^}]*)(\}?)/g, (_, inside: string, closed: string) => {
       const reference = closed === '' ? null : /^env:([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?$/s.exec(inside);
-      if (reference === null) {
-        problems.push({ path, message: 'write ${env:NAME} or ${env:NAME:-default} for a variable of the environment' });
-        return '';
-      }
+      if (reference === null)
+        return unread(path, 'write ${env:NAME} or ${env:NAME:-default} for a variable of the environment');
       const [, name = '', otherwise] = reference;
       // As in a shell, ":-" also stands in for a variable that is set and empty.
       const found = otherwise !== undefined && env[name] === '' ? undefined : env[name];
-      if (found === undefined && otherwise === undefined) {
-        problems.push({ path, message: `the environment has no ${name}; set it, or write \${env:${name}:-default}` });
-      }
-      return found ?? otherwise ?? '';
+      return (
+        found ?? otherwise ?? unread(path, `the environment has no ${name}; set it, or write \${env:${name}:-default}`)
+      );
     });
   };
   return { value: walk(value, []), problems, touched, whole };

@@ -220,6 +220,48 @@ describe('warmlane report', () => {
     expect((await run([path], '', true)).out).toContain('\u001b[1mRequests\u001b[0m');
   });
 
+  it('prints ids whole, however long: what a line of a batch ends with is its number', async () => {
+    const ids = ['batch_mYFHNoQ7T58aBcDeFgHiJkLm-1234567.2', `mine-${'x'.repeat(122)}7`];
+    const text = ids.map((requestId, i) => requestLine({ ...at(i), requestId, stallMs: 50, stalledBy: requestId }));
+    const { out } = await run([file('long-ids.log', text.join(''))]);
+    for (const id of ids) expect(out.split(id).length - 1, id).toBe(3);
+    const [, row = '', note = ''] = out.slice(out.indexOf('Longest until the end\n')).split('\n').slice(1);
+    expect(row).toMatch(/^ {2}batch_mYFHNoQ7T58aBcDeFgHiJkLm-1234567\.2 +2,810 +800 /);
+    expect(note).toMatch(/^ {4}decode 1,950, prefill 79\d/);
+  });
+
+  it('shows online and batch apart where both occur, and one of them as ever with --lane', async () => {
+    const online = { lane: 'online', ttftMs: 100, e2eMs: 300, durationMs: 310 };
+    const batch = { lane: 'batch', ttftMs: 90_000, e2eMs: 95_000, durationMs: 95_000, outcome: 'ok' };
+    const text = Array.from({ length: 30 }, (_, i) =>
+      requestLine({ ...at(i * 10), ...(i % 3 === 0 ? online : batch), requestId: `${i % 3 === 0 ? 'on' : 'ba'}-${i}` }),
+    );
+    const path = file('both-lanes.log', text.join(''));
+    const { out } = await run([path]);
+    const sections = out.split(/\n\n(?=\S)/);
+    const section = (title: string) => sections.find((each) => each.startsWith(`${title}\n`)) ?? '';
+    expect(section('Requests')).toContain('By lane: online 10 of 10 ok; batch 20 of 20 ok.');
+    expect(section('Times in ms, online')).toMatch(/TTFT, TTFA +\S+ +10 +100 /);
+    expect(section('Times in ms, online')).not.toContain('90,0');
+    expect(section('Tokens, online')).toMatch(/all +10,000 /);
+    for (const title of ['Longest until the first token, online', 'Longest until the end, online']) {
+      expect(section(title)).toContain('on-0');
+      expect(section(title)).not.toContain('ba-');
+    }
+    expect(section('Lane batch: times in ms')).toMatch(/TTFT +20 +90,/);
+    expect(section('Lane batch: tokens')).toMatch(/all +20,000 /);
+    expect(section('Lane batch: longest until the end')).toContain('ba-1');
+    const only = (await run([path, '--lane', 'batch'])).out;
+    expect(only).toMatch(/\nTimes in ms\n/);
+    expect(only).not.toMatch(/Lane batch|, online|By lane/);
+    const lanes = (await json(path)).result.lanes ?? [];
+    expect(lanes.map(({ lane, requests }) => [lane, requests.total])).toEqual([
+      ['online', 10],
+      ['batch', 20],
+    ]);
+    expect((await json(path, '--lane', 'online')).result.lanes).toBeUndefined();
+  });
+
   it('compares what came before a time with what came after', async () => {
     const half = (fromMs: number, factor: number) =>
       Array.from({ length: 300 }, (_, i) =>

@@ -140,6 +140,44 @@ describe('references', () => {
     ]);
   });
 
+  it('that can not be read are not compared with each other, in any list', () => {
+    const lists = {
+      backends: ['{ url: "http://${env:A}" }', '{ url: "http://${env:B}" }'],
+      'backends ': ['{ url: "http://a", name: "${env:A}" }', '{ url: "http://b", name: "${env:B}" }'],
+      'auth: { keys': ['{ name: n, key: "${env:A}" }', '{ name: n, key: "${env:B}" }'],
+      'auth: { keys ': ['{ name: n, key: "${A}" }', '{ name: n, key: "${A}" }'],
+      'models: { shapes': ['{ model: "${env:A}", params: 1 }', '{ model: "${env:B}", params: 1 }'],
+      'discovery: { dns': ['{ name: "${env:A}", port: 1 }', '{ name: "${env:B}", port: 1 }'],
+      'routing: { pools': [
+        '{ models: ["${env:A}"], policy: least-load }',
+        '{ models: ["${env:B}"], policy: least-load }',
+      ],
+    };
+    for (const [list, items] of Object.entries(lists)) {
+      const found = problemsOf(`${list}: [${items.join(', ')}]${list.includes('{') ? ' }' : ''}\n`);
+      expect(found.map((problem) => problem.replace(/^.*?: /, ''))).toEqual([
+        expect.stringMatching(/^(the environment has no A|write )/),
+        expect.stringMatching(/^(the environment has no B|write )/),
+      ]);
+    }
+  });
+
+  it('that may be names make nobody a stranger', () => {
+    const rules = 'lanes: { rules: [{ tenant: nightly, lane: batch }] }\n';
+    for (const item of ['{ name: "${env:A}", key: long-enough }', '{ file: "${env:A}" }'])
+      expect(problemsOf(`auth: { keys: [${item}] }\n${rules}`)).toEqual([
+        expect.stringContaining('the environment has no A'),
+      ]);
+    expect(problemsOf(`auth: { keys: [{ file: nowhere.txt }] }\n${rules}`)).toEqual([
+      expect.stringContaining('the file is not there'),
+    ]);
+  });
+
+  it('to empty variables are two faults, and no third', () => {
+    const keys = ['A', 'B'].map((name) => `{ name: n, key: "\${env:${name}}" }`).join(', ');
+    expect(problemsOf(`auth: { keys: [${keys}] }`, { env: { A: '', B: '' } })).toHaveLength(2);
+  });
+
   it.each(['${KEY}', '${env:}', '${env:1}', '${ENV:K}', '${env:K', '${env:K:d}'])(
     '%s is not sent on as it stands',
     (text) => {
