@@ -7,6 +7,7 @@ import { createSimServer, type SimServer } from '../../src/sim/server.ts';
 import { laptopLlamaServer, laptopVllmServer, type SimServerSettings } from '../../src/sim/server-settings.ts';
 import { doctor, type DoctorReport } from '../support/doctor.ts';
 import { startGateway, type GatewayHabits } from '../support/gateway.ts';
+import { accessOf, keyOf } from '../support/keys.ts';
 import { hasNginx, startNginx } from '../support/nginx.ts';
 import { startProxy } from '../support/proxy.ts';
 
@@ -125,6 +126,20 @@ describe('a gateway', () => {
     expect(of('buffering.markers')).toMatch(/^ok/);
     expect(of('keep_alive.stream')).toMatch(/^ok/);
     expect(of('abort.queued')).toBe('ok requests wait in front of the engine, where leaving is immediate');
+  });
+
+  it('warmlane whose key may use one model: what the key is refused proves nothing of what stands behind', async () => {
+    const engine = await sim(twoSlots);
+    const access = accessOf([{ name: 'a', models: ['tiny'] }]);
+    const proxy = await startProxy([engine.url], { access, classify: { modelAliases: { tiny: 'simulated' } } });
+    closing.push(proxy);
+    const { of, findings } = await doctor(proxy.url, ['--api-key', keyOf('a'), '--model', 'tiny']);
+    expect(of('buffering.spread')).toMatch(/^ok/);
+    expect(of('metrics')).toBe('unknown this key may not see /metrics (403): the counters can not be seen with it');
+    expect(findings.find(({ check }) => check === 'metrics')?.remedy).not.toContain('--metrics');
+    expect(of('errors.model')).toMatch(/^unknown .*403/);
+    expect(of('errors.json')).toMatch(/^unknown .*403/);
+    expect((await doctor(proxy.url)).findings.find(({ check }) => check === 'chat')?.remedy).toContain('--api-key');
   });
 
   it.runIf(hasNginx)(

@@ -2,7 +2,7 @@
  * What answers and errors look like: usage, cached tokens, counts per event, unknown models, broken JSON, latency. Pure.
  */
 import { isObject, objectAt } from '../../measure/dialect/facts.ts';
-import { finding, printable, type Finding } from './finding.ts';
+import { finding, type Finding, isKeyRefusal, printable } from './finding.ts';
 import { medianOf, msText, spreadOf, spreadText } from './statistics.ts';
 import { jsonIn, ttftOf, type Seen } from './wire.ts';
 
@@ -75,32 +75,46 @@ export function judgeErrors(unknownModel: Seen | undefined, badJson: Seen): read
   if (unknownModel?.status !== undefined) {
     const { status } = unknownModel;
     findings.push(
-      status === 200
-        ? finding('errors.model', 'warn', 'an unknown model name is accepted', {
-            remedy:
-              'a mistyped name is served by whatever is loaded: check names in front (warmlane does with several backends)',
-          })
-        : status >= 500
-          ? finding('errors.model', 'warn', `an unknown model is answered as a server error (${status})`, {
-              remedy: 'clients retry such errors in vain; a 404 is right',
+      isKeyRefusal(status)
+        ? hidden('errors.model', 'what becomes of an unknown model', status)
+        : status === 200
+          ? finding('errors.model', 'warn', 'an unknown model name is accepted', {
+              remedy:
+                'a mistyped name is served by whatever is loaded: check names in front (warmlane does with several backends)',
             })
-          : finding('errors.model', 'ok', `an unknown model is refused with ${status}`),
+          : status >= 500
+            ? finding('errors.model', 'warn', `an unknown model is answered as a server error (${status})`, {
+                remedy: 'clients retry such errors in vain; a 404 is right',
+              })
+            : finding('errors.model', 'ok', `an unknown model is refused with ${status}`),
     );
   }
   if (badJson.status !== undefined) {
     findings.push(
-      badJson.status >= 400 && badJson.status < 500
-        ? finding('errors.json', 'ok', `broken JSON is refused with ${badJson.status}`)
-        : finding('errors.json', 'warn', `broken JSON is answered with ${badJson.status}`, {
-            remedy:
-              badJson.status < 400
-                ? 'what answers here does not read its requests: look at the path of the URL'
-                : 'it is no fault of the server: do not count it as one, do not retry it',
-          }),
+      isKeyRefusal(badJson.status)
+        ? hidden('errors.json', 'what becomes of broken JSON', badJson.status)
+        : badJson.status >= 400 && badJson.status < 500
+          ? finding('errors.json', 'ok', `broken JSON is refused with ${badJson.status}`)
+          : finding('errors.json', 'warn', `broken JSON is answered with ${badJson.status}`, {
+              remedy:
+                badJson.status < 400
+                  ? 'what answers here does not read its requests: look at the path of the URL'
+                  : 'it is no fault of the server: do not count it as one, do not retry it',
+            }),
     );
   }
   const refusal = [unknownModel, badJson].find((answer) => answer?.status !== undefined && answer.status >= 400);
   return refusal === undefined ? findings : [...findings, judgeShape(refusal)];
+}
+
+/** Refused for the key before anything else of it was looked at. */
+function hidden(check: string, what: string, status: 401 | 403): Finding {
+  return finding(check, 'unknown', `${what} can not be seen: the key was refused first (${status})`, {
+    remedy:
+      status === 401
+        ? 'give a key with --api-key'
+        : 'give a key that is not restricted, or run the doctor at the engine itself',
+  });
 }
 
 function judgeShape(answer: Seen): Finding {

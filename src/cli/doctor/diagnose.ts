@@ -109,11 +109,13 @@ export function refused(seen: Seen | undefined): Finding {
     return finding('chat', 'bad', 'a small streamed chat has no end', { evidence: seen.fault.detail, remedy: bounded });
   const evidence = seen?.fault?.detail ?? `status ${seen?.status ?? 'none'}: ${seen?.body.slice(0, 200) ?? ''}`;
   const remedy =
-    seen?.status === 401 || seen?.status === 403
+    seen?.status === 401
       ? 'give the key with --api-key'
-      : seen?.status === 404
-        ? 'name a model that it serves with --model, and look at the path of the URL'
-        : undefined;
+      : seen?.status === 403
+        ? 'give a key with --api-key that may use this model, or name one that this key may use with --model'
+        : seen?.status === 404
+          ? 'name a model that it serves with --model, and look at the path of the URL'
+          : undefined;
   return finding('chat', 'bad', 'a small streamed chat was not answered', { evidence, remedy });
 }
 

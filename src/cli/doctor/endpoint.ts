@@ -34,6 +34,8 @@ export interface Endpoint {
   readonly loraAdapters: number;
   /** What its listing of models answered. */
   readonly listing: ProbeResult;
+  /** Status of `/metrics`; absent: no answer. */
+  readonly metricsStatus?: number;
   /** undefined: no engine's counters can be read there. */
   counters(timeoutMs?: number): Promise<EngineCounters | undefined>;
 }
@@ -66,6 +68,7 @@ export async function lookAt(
     loraAdapters: adapters === undefined || isFailure(adapters) ? 0 : countIn(adapters.body),
     ...(Number.isNaN(date) ? {} : { clockSkewMs: date - clock.wallMs() }),
     ...(config === undefined ? {} : { cacheConfig: config }),
+    ...(metrics === undefined || isFailure(metrics) ? {} : { metricsStatus: metrics.status }),
     async counters(timeoutMs = probeMs) {
       const answer = await fetch('/metrics', { timeoutMs: Math.min(probeMs, timeoutMs) });
       return isFailure(answer) || answer.status !== 200 ? undefined : readCounters(answer.body);

@@ -33,6 +33,11 @@ export function finding(
   };
 }
 
+/** The key, or that there is none, is why: such an answer says nothing of what stands behind it. */
+export function isKeyRefusal(status: number | undefined): status is 401 | 403 {
+  return status === 401 || status === 403;
+}
+
 /** @returns 1 when anything is bad, else 0 */
 export function exitCodeOf(findings: readonly Finding[]): 0 | 1 {
   return findings.some(({ verdict }) => verdict === 'bad') ? 1 : 0;

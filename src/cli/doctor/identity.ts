@@ -2,7 +2,7 @@
  * What was found at the URL, in findings: who answers, who stands before it, which of the engine's flags are wanting.
  * Pure.
  */
-import { printable, finding, type Finding } from './finding.ts';
+import { finding, type Finding, isKeyRefusal, printable } from './finding.ts';
 import type { Endpoint } from './endpoint.ts';
 
 export function judgeIdentity(endpoint: Endpoint): readonly Finding[] {
@@ -64,20 +64,24 @@ export function judgeFlags(endpoint: Endpoint, countersSeen: boolean): readonly 
       }),
     );
   }
-  findings.push(
-    countersSeen
-      ? finding('metrics', 'ok', "the engine's counters can be read at /metrics")
-      : finding(
-          'metrics',
-          facts.engineKnown && facts.engine !== 'openai' ? 'warn' : 'unknown',
-          'no engine counters at /metrics',
-          {
-            remedy:
-              facts.engine === 'llama-server'
-                ? 'start llama-server with --metrics'
-                : 'let /metrics through, or run the doctor at the engine itself',
-          },
-        ),
-  );
+  findings.push(judgeMetrics(endpoint, countersSeen));
   return findings;
+}
+
+function judgeMetrics({ facts, metricsStatus }: Endpoint, countersSeen: boolean): Finding {
+  if (countersSeen) return finding('metrics', 'ok', "the engine's counters can be read at /metrics");
+  if (isKeyRefusal(metricsStatus)) {
+    const says =
+      metricsStatus === 401
+        ? 'who asks for /metrics must show a key (401): the counters can not be seen from here'
+        : 'this key may not see /metrics (403): the counters can not be seen with it';
+    const remedy = `${metricsStatus === 401 ? 'give a key with --api-key' : 'give a key that may'}, or run the doctor at the engine itself`;
+    return finding('metrics', 'unknown', says, { remedy });
+  }
+  const isEngine = facts?.engineKnown === true && facts.engine !== 'openai';
+  const remedy =
+    facts?.engine === 'llama-server'
+      ? 'start llama-server with --metrics'
+      : 'let /metrics through, or run the doctor at the engine itself';
+  return finding('metrics', isEngine ? 'warn' : 'unknown', 'no engine counters at /metrics', { remedy });
 }

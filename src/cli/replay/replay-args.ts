@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util';
 import { nearest } from '../../config/suggest.ts';
 import { engineModels, type EngineModelName } from '../../sim/fleet/engine-models.ts';
 import { generators, type GeneratorName } from '../../sim/traces/generators/generator.ts';
+import { type TraceLane, traceLanes } from '../../sim/traces/read-trace.ts';
 import type { FlagInfo } from '../args.ts';
 import type { Slo } from './figures.ts';
 import { replayPolicies, type ReplayPolicy } from './routers.ts';
@@ -18,6 +19,7 @@ export const replayFlags = {
   rate: { type: 'string', value: 'R', says: 'Requests a second to make, on average.' },
   limit: { type: 'string', value: 'N', says: 'Only the first N requests.' },
   minutes: { type: 'string', value: 'M', says: 'Only what comes in the first M minutes.' },
+  lane: { type: 'string', value: 'NAME', says: 'Only what users waited for (online), only batch, or all (online).' },
   policy: { type: 'string', value: 'NAMES', says: 'Policies to compare, with commas between them (all).' },
   backends: { type: 'string', value: 'N,…', says: 'How many backends (4); several numbers are compared.' },
   engine: { type: 'string', value: 'NAME', says: 'What each backend is (vllm-h100); see below for names.' },
@@ -39,7 +41,7 @@ export const replayFlags = {
 export interface ReplayRequest {
   readonly kind: 'replay';
   readonly source:
-    | { readonly kind: 'file'; readonly path: string }
+    | { readonly kind: 'file'; readonly path: string; readonly lane: TraceLane }
     | {
         readonly kind: 'generated';
         readonly name: GeneratorName;
@@ -137,14 +139,16 @@ function sourceOf(
   const rate = read.number('rate', { least: 0.001, most: 100_000 });
   if (said.has('generate')) {
     if (path !== undefined) problems.push('a trace or --generate, not both');
+    if (said.has('lane')) problems.push('--lane goes with a trace; what is made is of no lane');
     return { kind: 'generated', name, requests, ratePerSecond: rate ?? generators[name].ratePerSecond };
   }
+  const lane = read.oneOf('lane', traceLanes, 'online') as TraceLane;
   for (const flag of ['requests', 'rate'] as const)
     if (said.has(flag))
       problems.push(`--${flag} goes with --generate; of a trace, --limit takes a part and --scale changes the load`);
   if (path === undefined) problems.push('name a trace, - for what comes on stdin, or --generate NAME');
   if (files.length > 1) problems.push(`one trace at a time; unexpected: ${files.slice(1).join(', ')}`);
-  return { kind: 'file', path: path ?? '' };
+  return { kind: 'file', path: path ?? '', lane };
 }
 
 function policiesOf(text: string, problems: string[]): readonly ReplayPolicy[] {

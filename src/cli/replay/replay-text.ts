@@ -13,7 +13,7 @@ import {
   wrapped,
 } from '../report-table.ts';
 import type { Comparison, PolicyResult, SettingResult } from './compare.ts';
-import type { ReplayInput } from './replay-json.ts';
+import { type ReplayInput, warningsOf } from './replay-json.ts';
 import type { Workload } from './workload.ts';
 
 export interface TextAbout {
@@ -42,12 +42,22 @@ function headLines({ workload, input, comparison, colour }: TextAbout): readonly
       `${countOf(items.length, 'request')} in ${duration(spanSeconds)}, ${short(promptTokens)} prompt and ${short(outputTokens)} answer tokens, of one prompt ${short(promptTokens / items.length)} on average.`,
     ),
     ...bad,
+    ...laneLines(input),
+    ...warningsOf(workload, input).flatMap((warning) => wrapped(`Warning: ${warning}.`)),
     ...wrapped(`Each backend is simulated as ${engine}: ${engineModels[engine].says}, unless stated otherwise.`),
     ...changedLines(comparison),
     ...wrapped(
       `Good: first token within ${timeText(slo.ttftMs)}, further ones every ${timeText(slo.tpotMs)} on average.`,
     ),
   ];
+}
+
+function laneLines({ lane, leftOut = 0 }: ReplayInput): readonly string[] {
+  if (lane === undefined || leftOut === 0) return [];
+  const other = lane === 'online' ? 'batch' : 'online';
+  return wrapped(
+    `${countOf(leftOut, 'request')} of lane ${other} left out; --lane all plays them too, --lane ${other} them alone.`,
+  );
 }
 
 /** KV stands above each table. */

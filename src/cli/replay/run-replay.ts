@@ -2,13 +2,13 @@
  * `warmlane replay`: reads or makes a trace, plays it against simulated engines behind the router that serves, prints how policies
  * and fleets compare. Opens no socket, changes nothing.
  */
-import { createTraceReader, type ReadTrace } from '../../sim/traces/read-trace.ts';
+import { createTraceReader, type ReadTrace, type TraceLane } from '../../sim/traces/read-trace.ts';
 import { generators } from '../../sim/traces/generators/generator.ts';
 import { beginningOf, type Trace } from '../../sim/traces/trace.ts';
 import type { Process } from '../process.ts';
 import { createOpenLog, readLines, unpacked } from '../report-input.ts';
 import { reasonOf } from '../report-merge.ts';
-import { percent } from '../report-table.ts';
+import { countOf, percent } from '../report-table.ts';
 import { compare } from './compare.ts';
 import { parseReplayArguments, type ReplayRequest } from './replay-args.ts';
 import { replayHelp } from './replay-help.ts';
@@ -41,7 +41,7 @@ export async function runReplay(argv: readonly string[], process: Process): Prom
     ...(request.untilMs === undefined ? {} : { untilMs: request.untilMs }),
   });
   if (trace.requests.length === 0) {
-    process.err(`warmlane replay: there is no request to play in ${trace.name}\n`);
+    process.err(`warmlane replay: there is no request to play in ${trace.name}${elsewhere(found.input)}\n`);
     return 1;
   }
   const workload = prepareWorkload(trace);
@@ -57,6 +57,13 @@ export async function runReplay(argv: readonly string[], process: Process): Prom
   return 0;
 }
 
+/** All that was there is of the other lane. */
+function elsewhere({ lane, leftOut = 0 }: ReplayInput): string {
+  if (leftOut === 0) return '';
+  const other = lane === 'online' ? 'batch' : 'online';
+  return `: ${countOf(leftOut, 'request')} of lane ${other}; --lane all or --lane ${other} plays them`;
+}
+
 async function traceOf(
   request: ReplayRequest,
   process: Process,
@@ -66,7 +73,7 @@ async function traceOf(
     const trace = generators[source.name].make({ ...source, seed });
     return { trace, input: { format: 'generated', badLines: 0, problems: [] } };
   }
-  const read = await readFile(source.path, { request, process });
+  const read = await readFile(source, { request, process });
   if (typeof read === 'string') {
     process.err(`warmlane replay: ${source.path}: ${read}\n`);
     return undefined;
@@ -74,18 +81,18 @@ async function traceOf(
   for (const { line, why } of read.problems) process.err(`warmlane replay: line ${line} ${why}\n`);
   const unnamed = read.badLines - read.problems.length;
   if (unnamed > 0) process.err(`warmlane replay: and ${unnamed} more lines\n`);
-  const { format, badLines, problems } = read;
-  return { trace: read.trace, input: { format, badLines, problems } };
+  const { format, badLines, problems, leftOut } = read;
+  return { trace: read.trace, input: { format, badLines, problems, lane: source.lane, leftOut } };
 }
 
 /** @returns why it can't be read, where it can't */
 async function readFile(
-  path: string,
+  { path, lane }: { readonly path: string; readonly lane: TraceLane },
   { request, process }: { readonly request: ReplayRequest; readonly process: Process },
 ): Promise<ReadTrace | string> {
   const open = createOpenLog(() => process.input?.() ?? none());
   const maxRequests = Math.min(mostRequests, request.most ?? mostRequests);
-  const reader = createTraceReader({ name: nameOf(path), seed: request.seed, maxRequests });
+  const reader = createTraceReader({ name: nameOf(path), seed: request.seed, maxRequests, lane });
   const tooLong = { lines: 0, malformed: 0 };
   try {
     for await (const lines of readLines(await unpacked(open(path), 'replay'), tooLong)) {

@@ -22,6 +22,8 @@ export interface Workload {
   readonly spanSeconds: number;
   readonly promptTokens: number;
   readonly outputTokens: number;
+  /** of one id of a prompt */
+  readonly hashTokens: number;
 }
 
 export function prepareWorkload(trace: Trace): Workload {
@@ -41,6 +43,7 @@ export function prepareWorkload(trace: Trace): Workload {
     spanSeconds: lastMs / 1000,
     promptTokens: total(({ promptTokens }) => promptTokens),
     outputTokens: total(({ outputTokens }) => outputTokens),
+    hashTokens: trace.hashTokens,
   };
 }
 

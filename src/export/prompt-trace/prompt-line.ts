@@ -2,6 +2,7 @@
  * One request as a line of Mooncake's trace form: when it came, how long prompt and answer were, and one number for each 512 tokens of
  * the prompt, equal where beginnings are equal. Pure. No text, and nothing that a prompt could be guessed from.
  */
+import type { Lane } from '../../domain/names.ts';
 import type { PrefixChain } from '../../domain/prefix.ts';
 
 /** Tokens of one number, as in Mooncake's traces. */
@@ -12,6 +13,7 @@ export interface PromptFacts {
   readonly promptTokens: number;
   readonly outputTokens: number;
   readonly chain: PrefixChain;
+  readonly lane: Lane;
 }
 
 /**
@@ -34,13 +36,17 @@ export function blockKeysOf(
   return keys;
 }
 
-/** @param ids as many as blocks */
-export function promptLine({ atEpochMs, promptTokens, outputTokens }: PromptFacts, ids: readonly number[]): string {
+/** @param ids as many as blocks @returns the line; one without a lane is of online */
+export function promptLine(
+  { atEpochMs, promptTokens, outputTokens, lane }: PromptFacts,
+  ids: readonly number[],
+): string {
   const fields = {
     timestamp: Math.round(atEpochMs),
     input_length: promptTokens,
     output_length: outputTokens,
     hash_ids: ids,
+    ...(lane === 'online' ? {} : { lane }),
   };
   return `${JSON.stringify(fields)}\n`;
 }

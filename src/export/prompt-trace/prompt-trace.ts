@@ -63,7 +63,7 @@ export function createPromptTrace({ file, blind = createKeyBlinder() }: PromptTr
 
 /** @returns undefined for what was never computed, or is no prompt */
 function factsOf(
-  { tokens, timeline, outcome, startedAtEpochMs, backend }: RequestRecord,
+  { tokens, timeline, outcome, startedAtEpochMs, backend, lane }: RequestRecord,
   { job, bytesPerToken }: { readonly job: Job | undefined; readonly bytesPerToken: number },
 ): PromptFacts | undefined {
   const chain = job?.prefix;
@@ -71,5 +71,5 @@ function factsOf(
   if (outcome !== 'ok' && timeline.firstToken === undefined) return undefined;
   const promptTokens = tokens.prompt?.value ?? Math.ceil(chain.bytes / bytesPerToken);
   if (promptTokens < 1) return undefined;
-  return { atEpochMs: startedAtEpochMs, promptTokens, outputTokens: tokens.output?.value ?? 1, chain };
+  return { atEpochMs: startedAtEpochMs, promptTokens, outputTokens: tokens.output?.value ?? 1, chain, lane };
 }

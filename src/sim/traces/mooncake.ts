@@ -1,6 +1,6 @@
 /**
  * Traces in Mooncake's form (kvcache-ai/Mooncake, FAST'25): `timestamp` in ms, `input_length`, `output_length`, `hash_ids` of
- * 512-token blocks; and as NVIDIA's AIPerf and Dynamo extend it: `session_id`, `delay` (ms after the turn before), ids optional.
+ * 512-token blocks; as warmlane writes it, with `lane` where it is batch; and as NVIDIA's AIPerf and Dynamo extend it: `session_id`, `delay` (ms after the turn before), ids optional.
  */
 import { idsOf, isWrong, nameOf, parseJsonLine, timeOf, tokensOf } from './json-line.ts';
 import type { TraceFormat, TraceRow } from './row.ts';
@@ -29,6 +29,7 @@ export const mooncake: TraceFormat = {
       ...(typeof delayMs === 'number' ? { delayMs } : {}),
       ...(Array.isArray(hashIds) ? { hashIds: hashIds as readonly number[] } : {}),
       ...(session === undefined ? {} : { session }),
+      ...(fields['lane'] === 'batch' ? { lane: 'batch' as const } : {}),
     };
   },
 };

@@ -22,6 +22,8 @@ export interface ReadTrace {
   readonly trace: Trace;
   readonly lines: number;
   readonly badLines: number;
+  /** of another lane than was asked for */
+  readonly leftOut: number;
   /** the first of them */
   readonly problems: readonly TraceProblem[];
 }
@@ -31,7 +33,13 @@ export interface ReadSettings {
   /** spreads what a trace put into bins */
   readonly seed: number;
   readonly maxRequests: number;
+  /** `all` unless given */
+  readonly lane?: TraceLane;
 }
+
+export const traceLanes = ['online', 'batch', 'all'] as const;
+/** Whose requests are wanted. */
+export type TraceLane = (typeof traceLanes)[number];
 
 const shownProblems = 10;
 
@@ -41,6 +49,8 @@ export function createTraceReader(settings: ReadSettings): TraceReader {
   let format: TraceFormat | undefined;
   let lines = 0;
   let badLines = 0;
+  let leftOut = 0;
+  const { lane = 'all' } = settings;
 
   function bad(why: string): void {
     badLines += 1;
@@ -59,6 +69,7 @@ export function createTraceReader(settings: ReadSettings): TraceReader {
       const row = format.read(text, lines);
       if (row === undefined) return;
       if ('why' in row) bad(row.why);
+      else if (lane !== 'all' && (row.lane ?? 'online') !== lane) leftOut += 1;
       else rows.push(row);
     },
     get full() {
@@ -72,6 +83,7 @@ export function createTraceReader(settings: ReadSettings): TraceReader {
         trace,
         lines,
         badLines: badLines + more.length,
+        leftOut,
         problems: [...problems, ...more].slice(0, shownProblems),
       };
     },

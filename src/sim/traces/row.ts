@@ -12,6 +12,8 @@ export interface TraceRow {
   /** absent: nothing is known of the prompt */
   readonly hashIds?: readonly number[];
   readonly session?: string;
+  /** absent: nobody said, or users waited for it */
+  readonly lane?: 'batch';
 }
 
 /** How a format is to be understood. */

@@ -125,6 +125,20 @@ describe('the prompt trace', () => {
     expect(parsed(lines[0]).hash_ids).toHaveLength(8);
   });
 
+  it('says of a line that it is batch, and of no other: one without a lane is of online', async () => {
+    const { lines, file } = collected();
+    const trace = createPromptTrace({ file });
+    const job = jobOf(chainOf({ bytes: 4096, seed: 1 }));
+    trace.add(answered(1024), job);
+    trace.add(answered(1024, { lane: 'batch' }), job);
+    await trace.close();
+    expect(lines.map((line) => (JSON.parse(line) as { lane?: string }).lane)).toEqual([undefined, 'batch']);
+    const reader = createTraceReader({ name: 'own', seed: 1, maxRequests: 10, lane: 'online' });
+    for (const line of lines) reader.line(line);
+    const { trace: kept, leftOut } = reader.end();
+    expect([kept.requests.length, leftOut]).toEqual([1, 1]);
+  });
+
   it('is of what clients asked: no line of warmlane’s own warm-ups, nor of an answer given again', async () => {
     const { lines, file } = collected();
     const trace = createPromptTrace({ file });

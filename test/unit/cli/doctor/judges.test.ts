@@ -266,6 +266,15 @@ describe('answers', () => {
     ]);
   });
 
+  it.each([401, 403] as const)('of %i are about the key, and prove nothing about models and JSON', (status) => {
+    const answer = seen({ status, body: '{"error":{"message":"no","type":"x"}}' });
+    expect(judgeErrors(answer, answer).map(({ check, verdict }) => `${check} ${verdict}`)).toEqual([
+      'errors.model unknown',
+      'errors.json unknown',
+      'errors.shape ok',
+    ]);
+  });
+
   it('R23 whose error is a mere text have the wrong shape', () => {
     const findings = judgeErrors(undefined, seen({ status: 400, body: '{"error":"Unauthorized"}' }));
     expect(findings.at(-1)).toMatchObject({ check: 'errors.shape', verdict: 'warn' });

@@ -41,6 +41,41 @@ async function run(args: readonly string[], over: Partial<Process> = {}) {
 }
 
 describe('warmlane replay', () => {
+  it('leaves batch out unless told otherwise, and says how much that was', async () => {
+    const both = lines.map((line, index) =>
+      index % 3 === 0 ? line : JSON.stringify({ ...(JSON.parse(line) as object), lane: 'batch' }),
+    );
+    const path = file('lanes.jsonl', both.join('\n'));
+    const few = ['--policy', 'round-robin', '--backends', '1'];
+    const online = await run([path, ...few]);
+    expect(online.out).toContain('  10 requests in ');
+    expect(online.out).toContain('20 requests of lane batch left out; --lane all plays them too');
+    const requestsOf = async (lane: string) => {
+      const { out } = await run([path, ...few, '--json', '--lane', lane]);
+      const { trace } = JSON.parse(out) as { trace: { requests: number; leftOut: number; lane: string } };
+      return [trace.lane, trace.requests, trace.leftOut];
+    };
+    expect(await requestsOf('all')).toEqual(['all', 30, 0]);
+    expect(await requestsOf('batch')).toEqual(['batch', 20, 10]);
+    const only = file('only-batch.jsonl', both[1] ?? '');
+    expect(await run([only])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('1 request of lane batch; --lane all or --lane batch plays them'),
+    });
+    expect((await run([path, '--lane', 'both'])).code).toBe(2);
+    expect((await run(['--generate', 'conversation', '--lane', 'all'])).code).toBe(2);
+  });
+
+  it('warns where prompts are too short for the blocks of the trace, and only there', async () => {
+    const short = lines.map((line) => JSON.stringify({ ...(JSON.parse(line) as object), input_length: 76 }));
+    const few = ['--policy', 'round-robin', '--backends', '1'];
+    const { out } = await run([file('short.jsonl', short.join('\n')), ...few]);
+    expect(out.replaceAll(/\s+/g, ' ')).toContain('Warning: prompts of 76 tokens on average are short beside');
+    const json = (await run([file('short.jsonl', short.join('\n')), ...few, '--json'])).out;
+    expect((JSON.parse(json) as { trace: { warnings: string[] } }).trace.warnings).toHaveLength(1);
+    expect((await run([file('long.jsonl', lines.join('\n')), ...few])).out).not.toContain('Warning');
+  });
+
   it('prints a table of policies for each fleet, and the fleets side by side', async () => {
     const { code, out, err } = await run([
       file('a.jsonl', lines.join('\n')),
