@@ -334,7 +334,7 @@ function cachePages(of: {
             message:
               'No record of this request is kept: it is under way (see /running), came before the last start, or newer ones took its place.',
           };
-        return { kind: 'json', indented: true, value: explained(record) };
+        return { kind: 'json', value: explained(record) };
       },
     },
   ];
@@ -348,7 +348,6 @@ function lanePage({ backends, depths }: LaneFigures, clock: Clock): AdminPage {
     params: [],
     answer: () => ({
       kind: 'json',
-      indented: true,
       value: lanesPage({ backends: backends(true), depths: depths() }, clock.nowMs()),
     }),
   };

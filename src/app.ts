@@ -41,6 +41,7 @@ import { createRelayRegistry } from './relay-registry.ts';
 import { createByteBudget } from './platform/byte-budget.ts';
 import { type Clock, systemClock } from './platform/clock.ts';
 import type { Batches } from './batches.ts';
+import { noBatchesPage } from './http/no-batches-page.ts';
 import type { Log } from './platform/log.ts';
 import { ownVersion } from './platform/own-version.ts';
 import { type Resolver, systemResolver } from './platform/resolver.ts';
@@ -107,7 +108,6 @@ export async function startApp(
   const around = () => ({ env: deps.env ?? {}, own: [config.http.listen, config.http.admin] });
   const resolver = deps.resolver ?? systemResolver;
   const membership = createMembership(config, { clock, log, fleet, resolver, probeFetch, around });
-  const sticky = createSticky();
   const access = createAccess(config.access, { clock });
   /** Kept up to date in place. */
   const admit = { ...config.admit };
@@ -135,8 +135,10 @@ export async function startApp(
     streams: (visit) => pipeline.streams(visit),
     engine: (backend) => accounting.engine(backend),
     abortsWork: (backend) => fleet.abortsWork(backend),
+    warn: (backend, note) => log.warn(note, { backend }),
   });
   fleet.onChange(() => {
+    lanes.fleetChanged();
     routing.fleetChanged();
     owner.fleetChanged();
     warmUp?.fleetChanged(fleet.snapshot());
@@ -218,7 +220,7 @@ export async function startApp(
     owner,
     access,
     lanes: lanesTold(lanes, laneSettings, accounting.boundsOf),
-    sticky,
+    sticky: createSticky(),
     ticker: createTicker(clock),
     upstream,
     lag,
@@ -312,12 +314,12 @@ export async function startApp(
     load: (backend) => owner.load(backend),
     waiting: () => owner.waiting(),
     records: () => records.list(),
-    pages: [...accounting.pages, live.page(membership.state), ...(batches === undefined ? [] : [batches.page])],
+    pages: [...accounting.pages, live.page(membership.state), batches?.page ?? noBatchesPage],
     control: membership.control,
     changes: config.http.adminChanges,
     status: () => ({ uptimeSeconds: Math.round(process.uptime()), rssBytes: process.memoryUsage.rss() }),
     nowMs: () => clock.nowMs(),
-    listeningOn: () => ({ host: config.http.admin.host, address: admin.host }),
+    listeningOn: () => ({ host: config.http.admin.host, address: admin.host, clientPort: data.port }),
   });
   const { requestHeadMs, requestMs, clientHalfClose: halfClose, listen, tls } = config.http;
   const { data, admin } = await openListeners(

@@ -37,7 +37,7 @@ export interface BatchesAdminPage {
 }
 
 type PageAnswer =
-  | { readonly kind: 'json'; readonly value: object; readonly indented: true }
+  | { readonly kind: 'json'; readonly value: object }
   | { readonly kind: 'wrong'; readonly message: string; readonly param: string };
 
 export interface BatchesDeps {
@@ -103,7 +103,7 @@ export async function openBatches(
         const { batches, hasMore } = (await store.batches(undefined, page)) ?? { batches: [], hasMore: false };
         const nowSeconds = Math.floor(clock.wallMs() / 1000);
         const value = batchesPage({ batches, hasMore, progress: runner?.progress() ?? [], nowSeconds });
-        return { kind: 'json', value, indented: true };
+        return { kind: 'json', value };
       },
     },
     figures: () => figuresOf(runner, clock),

@@ -5,6 +5,8 @@
  * Decides nothing by itself: the cap is `admit/batch-cap.ts`, who goes next is `admit/owner.ts`.
  */
 import { type BatchCap, type CapSignals, createBatchCap, type EngineSignals } from './admit/batch-cap.ts';
+import { reserveNote } from './admit/batch-notes.ts';
+import { shareOf } from './admit/batch-room.ts';
 import type { LaneSettings } from './admit/lane-settings.ts';
 import { glimpse } from './admit/glimpse.ts';
 import { createOnlineFeeling, type LiveStream, type OnlineFeeling } from './admit/online-feel.ts';
@@ -24,6 +26,8 @@ export interface Lanes {
   busy(backend: string): void;
   /** A generating request is over, as far as it came. */
   ended(stream: LiveStream): void;
+  /** There may be other backends, or more is known of one. */
+  fleetChanged(): void;
   /** The settings may be others: they hold at once, and who waits by them may start. */
   reconfigured(): void;
   /** There is batch work, or was a moment ago: only then is anything looked at. */
@@ -47,6 +51,8 @@ export interface LanesDeps {
   readonly engine: (backend: string) => EngineReading | undefined;
   /** Whether ending a request there frees its place; undefined: nobody knows. */
   readonly abortsWork: (backend: string) => boolean | undefined;
+  /** Hears once of each backend on which the settings come to what was hardly meant. */
+  readonly warn?: (backend: string, note: string) => void;
   /** In place of the adaptive cap, for comparing others with it. */
   readonly makeCap?: (backend: string, nowMs: number) => BatchCap;
 }
@@ -96,6 +102,8 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
   /** By model, who could take its jobs; of one snapshot. */
   const pools = new Map<string, readonly Lane[]>();
   let pooledOf: FleetSnapshot | undefined;
+  /** By backend what was said of it last. */
+  const noted = new Map<string, string>();
   let made = settings();
   let timer: Timer | undefined;
   let batchMs = -Infinity;
@@ -132,6 +140,15 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
     pools.clear();
     const names = new Set(snapshot.backends.map(({ name }) => name));
     for (const name of lanes.keys()) if (!names.has(name)) lanes.delete(name);
+    for (const name of noted.keys()) if (!names.has(name)) noted.delete(name);
+    for (const backend of snapshot.backends) tell(backend);
+  }
+
+  function tell(backend: BackendView): void {
+    const note = reserveNote(backend, made);
+    if (note === undefined || noted.get(backend.name) === note) return;
+    noted.set(backend.name, note);
+    deps.warn?.(backend.name, note);
   }
 
   function poolOf({ model, servedModel }: Pick<Job, 'model' | 'servedModel'>): readonly Lane[] {
@@ -311,6 +328,7 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
     ended(stream) {
       if (timer !== undefined) lanes.get(stream.backend)?.feeling.ended(stream, clock.nowMs());
     },
+    fleetChanged: () => follow(fleet()),
     reconfigured() {
       const before = made;
       follow(fleet());
@@ -325,7 +343,11 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
     isTicking: () => timer !== undefined,
     state(look = false) {
       follow(fleet());
-      const states = fleet().backends.map((backend) => stateOf(backend, laneOf(backend), deps));
+      const states = fleet().backends.map((backend) => {
+        const note = reserveNote(backend, made);
+        const plain = stateOf(backend, laneOf(backend), { deps, guaranteed: shareOf(backend, made) });
+        return note === undefined ? plain : Object.assign(plain, { note });
+      });
       return timer === undefined ? states.map(glance(fleet(), look, deps)) : states;
     },
     stop() {
@@ -375,7 +397,11 @@ function streamsByBackend({ streams }: LanesDeps): ReadonlyMap<string, readonly 
   return found;
 }
 
-function stateOf({ name }: BackendView, lane: Lane, { owner, abortsWork }: LanesDeps): BackendLanes {
+function stateOf(
+  { name }: BackendView,
+  lane: Lane,
+  { deps: { owner, abortsWork }, guaranteed }: { readonly deps: LanesDeps; readonly guaranteed: number },
+): BackendLanes {
   const { cap, cause, sinceMs, pressure, pressures, reserveSlots, lastCut } = lane.cap.state();
   const works = abortsWork(name);
   const reclaimed = owner().reclaimed(name);
@@ -387,6 +413,7 @@ function stateOf({ name }: BackendView, lane: Lane, { owner, abortsWork }: Lanes
     pressures,
     reserveSlots,
     watched: true,
+    guaranteed,
     running: owner().running(name),
     reclaimed: reclaimed.jobs,
     wastedTokens: reclaimed.lostTokens,

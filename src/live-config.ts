@@ -62,7 +62,6 @@ export function createLiveConfig(
       params: [],
       answer: () => ({
         kind: 'json',
-        indented: true,
         value: {
           from,
           loadedAt: new Date(loadedMs).toISOString(),

@@ -32,6 +32,8 @@ function standing(of: BackendLanes, nowMs: number): object {
     pressures: percents(of.pressures),
     watched: of.watched,
     reserveSlots: of.reserveSlots,
+    guaranteed: of.guaranteed,
+    ...(of.note === undefined ? {} : { note: of.note }),
     running: of.running,
     reclaimed: of.reclaimed,
     wastedTokens: of.wastedTokens,

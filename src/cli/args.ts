@@ -80,7 +80,8 @@ export type Command = keyof typeof commands;
 
 export type Arguments =
   | { readonly kind: Command; readonly file?: string; readonly flags: ConfigFlags }
-  | { readonly kind: 'help' | 'version' }
+  | { readonly kind: 'help'; readonly of?: Command }
+  | { readonly kind: 'version' }
   | { readonly kind: 'wrong'; readonly exitCode: 2; readonly problems: readonly string[] };
 
 /** @param argv what follows the program's name */
@@ -116,7 +117,9 @@ export function parseArguments(argv: readonly string[]): Arguments {
     }
   }
   // Whoever asks for help has it, whatever else is wrong.
-  if (said.on.has('help') || words[0] === 'help') return { kind: 'help' };
+  const asked = words[0] === 'help' ? words[1] : words[0];
+  if (said.on.has('help') || words[0] === 'help')
+    return asked !== undefined && isCommand(asked) ? { kind: 'help', of: asked } : { kind: 'help' };
   const [word = 'serve', ...rest] = words;
   if (!isCommand(word)) problems.push(unknownCommand(word));
   if (rest.length > 0) problems.push(`unexpected: ${rest.map((extra) => JSON.stringify(extra)).join(', ')}`);

@@ -1,7 +1,7 @@
 /**
  * The help text, made of the same tables that the command line is parsed with.
  */
-import { commands, type FlagInfo, flags, separateCommands } from './args.ts';
+import { type Command, commands, type FlagInfo, flags, separateCommands } from './args.ts';
 
 const examples: readonly (readonly [string, string])[] = [
   ['warmlane', 'what answers at a usual place on this machine, else the demo'],
@@ -40,6 +40,53 @@ export function helpText(version: string): string {
     '',
   ];
   return lines.join('\n');
+}
+
+interface CommandHelp {
+  readonly about: readonly string[];
+  readonly examples: readonly (readonly [string, string])[];
+  readonly end: readonly string[];
+}
+
+const helps: Readonly<Record<Command, CommandHelp>> = {
+  serve: {
+    about: [
+      'warmlane serve: relays requests to the model servers and measures every token; the word may be left out.',
+      'Without a server to serve it looks at the usual places of this machine, and else starts the demo.',
+    ],
+    examples: examples.slice(0, 3),
+    end: ['SIGTERM lets streams end, SIGHUP reads the file anew. Exit codes: 0 ended, 1 could not serve, 2 wrong use.'],
+  },
+  check: {
+    about: [
+      'warmlane check: reads the configuration as serving would, and names every problem of it with file and line.',
+      'Starts nothing and asks no server. When all is right it prints what would be served, and notes on it.',
+    ],
+    examples: [
+      ['warmlane check --config warmlane.yaml', 'that file, with the environment and flags given here'],
+      ['warmlane check', 'flags, environment and defaults alone'],
+    ],
+    end: ['Exit codes: 0 it can be served, 1 it has problems (all are printed), 2 wrong use.'],
+  },
+};
+
+/** Of one command, with the flags that it takes. */
+export function commandHelp(command: Command): string {
+  const { about, examples: shown, end } = helps[command];
+  return [
+    ...about,
+    '',
+    `Usage: warmlane ${command} [flags]`,
+    '',
+    'Flags',
+    ...aligned(Object.entries<FlagInfo>(flags).map(([name, info]) => [flagForm(name, info), info.says])),
+    '',
+    'Examples',
+    ...aligned(shown),
+    '',
+    ...end,
+    '',
+  ].join('\n');
 }
 
 export function flagForm(name: string, { short, value }: FlagInfo): string {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { parseArguments } from './args.ts';
 import { runCheck } from './check.ts';
 import { runDoctor } from './doctor/run-doctor.ts';
-import { helpText } from './help.ts';
+import { commandHelp, helpText } from './help.ts';
 import type { Process } from './process.ts';
 import { serve } from './serve.ts';
 
@@ -26,7 +26,7 @@ export async function runCli(process: Process): Promise<number> {
   const args = parseArguments(process.argv);
   switch (args.kind) {
     case 'help':
-      process.out(helpText(version()));
+      process.out(args.of === undefined ? helpText(version()) : commandHelp(args.of));
       return 0;
     case 'version':
       process.out(`${version()}\n`);

@@ -21,3 +21,6 @@ export interface BatchStoreFigures {
   readonly oldestSeconds?: number;
   readonly bytes?: number;
 }
+
+export const apiOffRemedy =
+  'To turn it on, start warmlane with --batch-dir DIR (or WARMLANE_BATCH_DIR, or batch.directory in its file): files and results are kept there. See deploy/batch.md.';

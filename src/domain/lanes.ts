@@ -72,6 +72,10 @@ export interface BackendLanes {
   readonly reserveSlots: number;
   /** looked at four times a second; false: there is no batch work, and `pressures` are of the moment in which this was asked for */
   readonly watched: boolean;
+  /** batch jobs that run there whatever online wants: the minimum share of its places, rounded up */
+  readonly guaranteed: number;
+  /** what its settings come to there, where that is hardly what was meant */
+  readonly note?: string;
   readonly running: { readonly [lane in Lane]: number };
   /** batch jobs that were taken back there, and the tokens that are computed again for it */
   readonly reclaimed: number;

@@ -57,8 +57,7 @@ export function createAdminApp(deps: AdminDeps): Hono {
       ...changes,
       ...Object.fromEntries(deps.pages.map(({ path, of, about }) => [shownPath(path, of), about])),
     };
-    // A line for each page: this one is for people.
-    return json(all, 200, forPeople);
+    return json(all);
   });
   for (const { path, of, params, answer } of deps.pages)
     page(app, of === undefined ? path : `${path}/:of`, async (c) => {
@@ -77,7 +76,7 @@ export function createAdminApp(deps: AdminDeps): Hono {
     return wrong === undefined ? answer() : answered(wrong);
   };
   page(app, '/running', (c) => asked(c, [], () => json({ waiting: deps.waiting(), running: deps.running() })));
-  page(app, '/backends', (c) => asked(c, [], () => json({ backends: backendsOf(deps) }, 200, forPeople)), {
+  page(app, '/backends', (c) => asked(c, [], () => json({ backends: backendsOf(deps) })), {
     alsoTakes: deps.control === undefined ? [] : ['POST'],
   });
   page(app, '/records', (c) =>
@@ -98,7 +97,7 @@ export function createAdminApp(deps: AdminDeps): Hono {
       );
     return new Response(streamOf(recordJson(record)), { headers: jsonHeaders });
   });
-  app.notFound((c) => json(failure(`No such page. See ${new URL('/', c.req.url).href}`), 404));
+  app.notFound((c) => json(notHere(new URL(c.req.url), deps.listeningOn().clientPort), 404));
   return app;
 }
 
@@ -137,13 +136,13 @@ function queryOf(c: Context): URLSearchParams {
 function answered(answer: AdminAnswer): Response {
   switch (answer.kind) {
     case 'json':
-      return json(answer.value, 200, answer.indented === true ? forPeople : 0);
+      return json(answer.value);
     case 'long':
       return new Response(streamOf(longJson(answer.value)), { headers: jsonHeaders });
     case 'text':
       return new Response(answer.text, { headers: { 'Content-Type': answer.contentType } });
     case 'missing':
-      return json(failure(answer.message), 404);
+      return json(answer.code === undefined ? failure(answer.message) : wholeFailure(answer.message, answer.code), 404);
     case 'wrong':
       return json(failure(answer.message, answer.param), 400);
   }
@@ -162,9 +161,20 @@ function failure(message: string, param?: string) {
   return { error: { message, ...(param === undefined ? {} : { param }) } };
 }
 
-/** Blanks for each level of what people read. */
-const forPeople = 2;
+/** As OpenAI's clients read it. */
+function wholeFailure(message: string, code: string) {
+  return { error: { message, type: 'invalid_request_error', param: null, code } };
+}
 
-function json(value: object, status = 200, indent = 0): Response {
-  return new Response(adminJson(value, indent), { status, headers: jsonHeaders });
+/** Requests of clients are told where they belong: both ports answer HTTP, and are easily mistaken. */
+function notHere(url: URL, clientPort: number | undefined) {
+  if (clientPort !== undefined && url.pathname.startsWith('/v1/')) {
+    const message = `This is warmlane's admin port (${url.port}). Clients are served on port ${clientPort} of the same machine.`;
+    return wholeFailure(message, 'admin_port');
+  }
+  return failure(`No such page. See ${new URL('/', url).href}`);
+}
+
+function json(value: object, status = 200): Response {
+  return new Response(adminJson(value), { status, headers: jsonHeaders });
 }

@@ -12,9 +12,12 @@ const sliceNumbers = 4096;
 
 export const jsonHeaders = { 'Content-Type': 'application/json; charset=utf-8' } as const;
 
-/** For values without long lists. @param indent blanks for each level; 0: all on one line */
-export function adminJson(value: unknown, indent = 0): string {
-  return `${plainJson(value, indent)}\n`;
+/** Blanks for each level: people read these pages. Records, which are many and long, have a line each. */
+const blanks = 2;
+
+/** For values without long lists. */
+export function adminJson(value: unknown): string {
+  return `${plainJson(value, blanks)}\n`;
 }
 
 /**
@@ -38,27 +41,35 @@ export async function* longJson(value: object): AsyncGenerator<string, void> {
 /** A list of things that have lists. */
 const listDepth = 2;
 
-function* parts(value: object, depth: number): Generator<string, void> {
+/** @param line what begins a line of the value's own level: a line end and its blanks */
+function* parts(value: object, depth: number, line = '\n'): Generator<string, void> {
+  const inner = line + ' '.repeat(blanks);
   let before = '{';
   for (const [key, part] of Object.entries(value) as [string, unknown][]) {
     if (part === undefined) continue;
-    yield `${before}${JSON.stringify(key)}:`;
+    yield `${before}${inner}${JSON.stringify(key)}: `;
     before = ',';
-    if (depth > 0 && isList(part)) yield* listParts(part, depth - 1);
-    else yield plainJson(part);
+    if (depth > 0 && isList(part)) yield* listParts(part, depth - 1, inner);
+    else yield within(part, inner);
   }
-  yield before === '{' ? '{}' : '}';
+  yield before === '{' ? '{}' : `${line}}`;
 }
 
-function* listParts(list: Iterable<unknown>, depth: number): Generator<string, void> {
+function* listParts(list: Iterable<unknown>, depth: number, line: string): Generator<string, void> {
+  const inner = line + ' '.repeat(blanks);
   let before = '[';
   for (const item of list) {
-    yield before;
+    yield before + inner;
     before = ',';
-    if (depth > 0 && isPlainObject(item)) yield* parts(item, depth);
-    else yield plainJson(item ?? null);
+    if (depth > 0 && isPlainObject(item)) yield* parts(item, depth, inner);
+    else yield within(item ?? null, inner);
   }
-  yield before === '[' ? '[]' : ']';
+  yield before === '[' ? '[]' : `${line}]`;
+}
+
+/** Line ends in it are its layout alone: those of a text are escaped. */
+function within(part: unknown, line: string): string {
+  return plainJson(part, blanks).replaceAll('\n', line);
 }
 
 function isList(part: unknown): part is Iterable<unknown> {

@@ -17,17 +17,12 @@ export interface AdminPage {
 }
 
 export type AdminAnswer =
-  | {
-      readonly kind: 'json';
-      readonly value: object;
-      /** Short and read by people: on lines of its own. */
-      readonly indented?: true;
-    }
+  | { readonly kind: 'json'; readonly value: object }
   /** Has lists that are long, or iterables in their place that make each item when it is written. */
   | { readonly kind: 'long'; readonly value: object }
   | { readonly kind: 'text'; readonly text: string; readonly contentType: string }
   /** There is nothing of what stood behind the path, as the message says: 404. */
-  | { readonly kind: 'missing'; readonly message: string }
+  | { readonly kind: 'missing'; readonly message: string; readonly code?: string }
   /** What was wrong with the question: 400. */
   | { readonly kind: 'wrong'; readonly message: string; readonly param: string };
 

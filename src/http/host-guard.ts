@@ -10,6 +10,8 @@ export interface ListeningOn {
   readonly host: string;
   /** As the system bound it. */
   readonly address: string;
+  /** Where clients are served; told to who comes to the admin listener with their requests. */
+  readonly clientPort?: number;
 }
 
 /**

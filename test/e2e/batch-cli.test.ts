@@ -112,6 +112,40 @@ describe('warmlane batch before a whole warmlane', () => {
     expect(backend.sent).toEqual([]);
   });
 
+  it('prints the same fault once, with its first lines and how many more', async () => {
+    const { proxy } = await open();
+    const path = join(folder, 'in.jsonl');
+    writeFileSync(path, 'no JSON\n'.repeat(30));
+    const ran = await run(proxy, ['submit', path, '--endpoint', '/v1/chat/completions', '--wait']);
+    expect(ran.err).toMatch(/\n {2}lines 1, 2, 3, 4, 5 and 25 more: .*\(invalid_json_line\)\n/);
+    expect(ran.err.split('invalid_json_line')).toHaveLength(2);
+    const logged = proxy.logged.find(({ msg }) => msg === 'batch failed at validation');
+    expect(logged).toMatchObject({ errors: 30, firstCode: 'invalid_json_line', firstLine: 1 });
+  });
+
+  it('says of the admin port that it is one, and where clients are served', async () => {
+    const { proxy } = await open();
+    for (const words of [['submit', input(2)], ['list'], ['status', 'batch_x'], ['cancel', 'batch_x']]) {
+      const ran = await run({ url: proxy.adminUrl }, words);
+      expect(ran.code).toBe(1);
+      expect(ran.err).toContain(`Clients are served on port ${proxy.port} of the same machine.`);
+      expect(ran.err).not.toContain('is off');
+    }
+    const off = await open({});
+    expect((await run(off.proxy, ['list'])).err).toContain('the Batch API is off');
+  });
+
+  it('warns of a model that no backend lists, and of no other', async () => {
+    const { proxy } = await open();
+    const path = input(2);
+    const known = await run(proxy, ['submit', path]);
+    expect(known).toMatchObject({ code: 0, err: '' });
+    writeFileSync(path, readFileSync(path, 'utf8').replaceAll('"model":"m"', '"model":"mm"'));
+    const ran = await run(proxy, ['submit', path]);
+    expect(ran.code).toBe(0);
+    expect(ran.err).toContain('no backend lists the model "mm" of this file; listed: m.');
+  });
+
   it('leaves a batch at Ctrl-C, finds it again, cancels it, and has all of its lines', async () => {
     const { proxy, backend } = await open(undefined, { minMs: 40, maxMs: 80 });
     const waiting = start(proxy, ['submit', input(2000), '--wait']);

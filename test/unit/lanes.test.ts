@@ -40,7 +40,11 @@ interface Surroundings {
 let around: Surroundings;
 let lanes: Lanes;
 
+/** Backends that were warned of, and what was said. */
+let warned: (readonly [string, string])[] = [];
+
 function open(makeCap?: () => BatchCap): Lanes {
+  warned = [];
   const owner: LaneOwner = {
     running: (backend) => around.running.get(backend) ?? { online: 0, batch: 0 },
     wanted: () => around.wanted,
@@ -63,6 +67,7 @@ function open(makeCap?: () => BatchCap): Lanes {
     capsChanged: () => (around.told += 1),
   };
   return createLanes(() => around.settings, {
+    warn: (backend, note) => void warned.push([backend, note]),
     clock: around.clock,
     fleet: () => around.snapshot,
     owner: () => owner,
@@ -375,6 +380,42 @@ describe('lanes', () => {
     busy(1, 4);
     ticks(1);
     expect(ofA()).toMatchObject({ cap: 1, cause: 'reclaimed', reclaimed: 3, wastedTokens: 50 });
+  });
+
+  it('warn once of each backend where the reserve leaves batch no place, as soon as its places are known', () => {
+    const batch = { ...laneDefaults.batch, reserveSlots: 2 };
+    around.settings = { ...laneDefaults, batch };
+    const shown = (...slots: (number | undefined)[]) => ({
+      atMs: 0,
+      backends: slots.map((count, at) => {
+        const { slots: _own, ...unknown } = backendOf(`s${at}`);
+        return count === undefined ? unknown : { ...unknown, slots: count };
+      }),
+    });
+    const told = () => lanes.state().map(({ note, guaranteed }) => [guaranteed, note?.replace(/^.*: /, '')]);
+    around.snapshot = shown(undefined, 3);
+    lanes.fleetChanged();
+    expect(warned).toEqual([]);
+    around.snapshot = shown(2, 3, 1);
+    lanes.fleetChanged();
+    around.snapshot = shown(2, 3, 1);
+    lanes.fleetChanged();
+    expect(warned.map(([backend]) => backend)).toEqual(['s0', 's2']);
+    expect(warned[0]?.[1]).toContain('lanes.batch.reserveSlots (2) keeps all of its 2 places free of batch');
+    const off = 'nothing of batch runs there while users are online; set it below';
+    expect(told()).toEqual([
+      [0, `${off} 2`],
+      [0, undefined],
+      [0, `${off} 1`],
+    ]);
+    // A tenth is one whole place on each of them.
+    around.settings = { ...laneDefaults, batch: { ...batch, minShare: 0.1 } };
+    lanes.reconfigured();
+    expect(told()).toEqual([
+      [1, 'batch has its guaranteed 1 there and no more while users are online; set it below 2'],
+      [1, undefined],
+      [1, 'batch has its guaranteed 1 there and no more while users are online; set it below 1'],
+    ]);
   });
 
   it('give nothing on a backend that is not there', () => {

@@ -8,7 +8,7 @@ import { configOf } from './config/load-text.ts';
 async function fromOf(file: string | undefined): Promise<unknown> {
   const live = createLiveConfig(configOf(''), { clock: createFakeClock(), file });
   const answer: AdminAnswer = await live.page(() => ({})).answer(new URLSearchParams(), '');
-  return answer.kind === 'json' && answer.indented === true ? answer.value : answer;
+  return answer.kind === 'json' ? answer.value : answer;
 }
 
 it('the page of the configuration names its file so that it can be found from anywhere', async () => {

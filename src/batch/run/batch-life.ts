@@ -132,7 +132,15 @@ export function startBatch({ lease, batch: leased }: LeasedBatch, settings: RunS
 
   async function refuse(errors: readonly BatchError[]): Promise<void> {
     batch = await persist('failing a batch', () => store.fail(lease, errors, nowSeconds()));
-    log.info('batch failed at validation', { batch: batch.id, tenant: batch.tenant, errors: errors.length });
+    const [first] = errors;
+    // Codes and numbers only: a message may quote what stands in the file.
+    log.info('batch failed at validation', {
+      batch: batch.id,
+      tenant: batch.tenant,
+      errors: errors.length,
+      ...(first === undefined ? {} : { firstCode: first.code }),
+      ...(first?.line === undefined ? {} : { firstLine: first.line }),
+    });
   }
 
   /** @returns why some have no result; undefined: all have */
@@ -266,6 +274,7 @@ export function startBatch({ lease, batch: leased }: LeasedBatch, settings: RunS
       return {
         id: batch.id,
         inFlight: sending?.inFlight ?? 0,
+        running: sending?.running ?? 0,
         backingOff: sending?.backingOff ?? 0,
         ...told,
         ...paceFigures(pace.perSecond(nowMs), { linesLeft, secondsToExpiry }),

@@ -43,6 +43,7 @@ function shown(batch: StoredBatch, progress: BatchProgress | undefined, nowSecon
 /** What only the process that has it knows. */
 function here({
   inFlight,
+  running,
   backingOff,
   retries,
   reclaimed,
@@ -52,6 +53,8 @@ function here({
 }: BatchProgress): object {
   return {
     inFlight,
+    running,
+    waiting: inFlight - running,
     backingOff,
     retries,
     reclaimed,

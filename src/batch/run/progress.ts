@@ -41,6 +41,8 @@ export interface BatchProgress {
   readonly id: string;
   /** lines that are with a backend or wait for a place */
   readonly inFlight: number;
+  /** of these, that are with a backend */
+  readonly running: number;
   /** lines that wait for another try */
   readonly backingOff: number;
   /** tries that were repeated, and lines that gave way to online work, since this process has it */

@@ -19,6 +19,8 @@ export interface Sending {
   hasNext(nowMs: number, mayWait: boolean): boolean;
   sendNext(mayWait: boolean): void;
   readonly inFlight: number;
+  /** Of these, that have a place on a backend; the others wait for one. */
+  readonly running: number;
   /** Of these, whose prompts online work took back before, and that have no place yet: nobody knows when they will. */
   readonly waiting: number;
   /** What the lines under way hold in memory. */
@@ -50,6 +52,7 @@ interface Flight {
   /** Absent while its text is being read. */
   sent: { abort(): void } | undefined;
   cut: boolean;
+  placed: boolean;
   /** Its prompt was taken back so often, and it has no place yet. 0: none of these. */
   waits: number;
 }
@@ -81,6 +84,7 @@ export function createSending(
   /** By how often their prompts were taken, lines that have no place yet. */
   const waiting: number[] = Array.from({ length: mostTimes + 1 }, () => 0);
   let waits = 0;
+  let running = 0;
   let state: 'open' | 'ending' | 'dropped' = 'open';
   let fetching = false;
   let wake: Timer | undefined;
@@ -153,6 +157,8 @@ export function createSending(
   }
 
   function placed(flight: Flight): void {
+    if (!flight.placed && flights.has(flight)) running += 1;
+    flight.placed = true;
     if (flight.waits === 0) return;
     countWaiting(flight.waits, -1);
     flight.waits = 0;
@@ -211,6 +217,7 @@ export function createSending(
   /** @param judged false: it never left, so it is no try */
   function land(flight: Flight, end: LineEnd, judged = true): void {
     if (!flights.delete(flight)) return;
+    if (flight.placed) running -= 1;
     const { line } = flight;
     bytesInFlight -= line.bytes;
     countWaiting(flight.waits, -1);
@@ -279,7 +286,7 @@ export function createSending(
     sendNext(mayWait) {
       const line = queue.next(clock.wallMs(), (one) => mayTry(one, mayWait));
       if (line === undefined) return;
-      const flight: Flight = { line, sent: undefined, cut: false, waits: timesOf(line) };
+      const flight: Flight = { line, sent: undefined, cut: false, placed: false, waits: timesOf(line) };
       flights.add(flight);
       countWaiting(flight.waits, 1);
       bytesInFlight += line.bytes;
@@ -288,6 +295,9 @@ export function createSending(
     },
     get inFlight() {
       return flights.size;
+    },
+    get running() {
+      return running;
     },
     get waiting() {
       return waits;

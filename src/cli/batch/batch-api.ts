@@ -5,8 +5,15 @@
 import type { Readable } from 'node:stream';
 
 import type { Address } from './batch-args.ts';
-import { readBatch, readBatchPage, readFileId, type BatchObject, type BatchPage } from './batch-object.ts';
-import { answerFailure, apiOff, unreachableFailure, type Failure } from './failure.ts';
+import {
+  readBatch,
+  readBatchPage,
+  readFileId,
+  readModelNames,
+  type BatchObject,
+  type BatchPage,
+} from './batch-object.ts';
+import { adminPort, answerFailure, apiOff, unreachableFailure, type Failure } from './failure.ts';
 import type { Answered, Unreachable, Upload, Wire } from './wire.ts';
 
 export type Got<Value> =
@@ -32,6 +39,8 @@ export interface BatchApi {
   get(id: string): Promise<Got<BatchObject>>;
   cancel(id: string): Promise<Got<BatchObject>>;
   list(page: { readonly limit: number; readonly after?: string }): Promise<Got<BatchPage>>;
+  /** What backends list; undefined: nothing is known of that. */
+  models(): Promise<readonly string[] | undefined>;
   content(fileId: string): Promise<Got<Content>>;
   /** Whatever comes of it: for tidying up. */
   removeFile(fileId: string): Promise<void>;
@@ -49,6 +58,10 @@ export function createBatchApi(address: Address, wire: Wire): BatchApi {
     return { ok: false, failure: apiOff(address) };
   }
 
+  function noApi(answer: Answered): Failure {
+    return adminPort(address, answer) ?? apiOff(address);
+  }
+
   async function isOff(): Promise<boolean> {
     const answer = await wire.ask('GET', '/v1/batches?limit=1');
     return answer.kind === 'answered' && hasNoRoute(answer);
@@ -58,7 +71,7 @@ export function createBatchApi(address: Address, wire: Wire): BatchApi {
   async function about(method: string, path: string): Promise<Got<BatchObject>> {
     const answer = await wire.ask(method, path);
     if (answer.kind === 'answered' && hasNoRoute(answer) && (await isOff()))
-      return { ok: false, failure: apiOff(address) };
+      return { ok: false, failure: noApi(answer) };
     return take(answer, readBatch);
   }
 
@@ -66,7 +79,7 @@ export function createBatchApi(address: Address, wire: Wire): BatchApi {
     async upload(upload) {
       const answer = await wire.upload('/v1/files', upload);
       if (answer.kind === 'unread') return { ok: false, failure: { says: answer.message, passing: false } };
-      if (answer.kind === 'answered' && hasNoRoute(answer)) return { ok: false, failure: apiOff(address) };
+      if (answer.kind === 'answered' && hasNoRoute(answer)) return { ok: false, failure: noApi(answer) };
       return take(answer, readFileId);
     },
     async create({ inputFileId, endpoint, window, metadata }) {
@@ -84,8 +97,12 @@ export function createBatchApi(address: Address, wire: Wire): BatchApi {
       const query = new URLSearchParams({ limit: String(limit), ...(after === undefined ? {} : { after }) });
       const answer = await wire.ask('GET', `/v1/batches?${query.toString()}`);
       if (answer.kind === 'answered' && hasNoRoute(answer) && (after === undefined || (await isOff())))
-        return { ok: false, failure: apiOff(address) };
+        return { ok: false, failure: noApi(answer) };
       return take(answer, readBatchPage);
+    },
+    async models() {
+      const answer = await wire.ask('GET', '/v1/models');
+      return answer.kind === 'answered' && answer.status === 200 ? readModelNames(answer.json) : undefined;
     },
     async content(fileId) {
       const answer = await wire.open(`/v1/files/${encodeURIComponent(fileId)}/content`);

@@ -69,6 +69,14 @@ export function readBatch(whole: unknown): BatchObject | undefined {
   };
 }
 
+/** @returns undefined when it is no list, or one without names */
+export function readModelNames(whole: unknown): readonly string[] | undefined {
+  const data = objectOf(whole)?.['data'];
+  if (!Array.isArray(data)) return undefined;
+  const names = data.flatMap((entry) => textOf(objectOf(entry)?.['id']) ?? []);
+  return names.length === 0 ? undefined : names;
+}
+
 export interface BatchPage {
   readonly batches: readonly BatchObject[];
   readonly hasMore: boolean;

@@ -9,6 +9,7 @@ export interface Progress {
 }
 
 const mostProblems = 50;
+const mostPlaces = 5;
 const widestBar = 30;
 
 /** One line that fits, bar first; what has no room is left out, the least wanted first. */
@@ -100,12 +101,26 @@ export function endText(batch: BatchObject): string {
 
 /** Which line, what about it. */
 export function problemLines({ problems }: BatchObject): readonly string[] {
-  const shown = problems.slice(0, mostProblems).map(({ line, code, message }) => {
-    const where = line === undefined ? '' : `line ${line}: `;
-    return printable(`  ${where}${message}${code === undefined ? '' : ` (${code})`}`);
-  });
-  const more = problems.length - shown.length;
-  return more > 0 ? [...shown, `  and ${count(more)} more; --json prints them all`] : shown;
+  const same = new Map<string, { readonly text: string; readonly lines: number[]; times: number }>();
+  for (const { line, code, message } of problems) {
+    const text = `${message}${code === undefined ? '' : ` (${code})`}`;
+    const known = same.get(text) ?? { text, lines: [], times: 0 };
+    same.set(text, known);
+    known.times += 1;
+    if (line !== undefined) known.lines.push(line);
+  }
+  const shown = [...same.values()].slice(0, mostProblems);
+  const more = problems.length - shown.reduce((sum, { times }) => sum + times, 0);
+  const lines = shown.map((each) => printable(`  ${placesText(each)}${each.text}`));
+  return more > 0 ? [...lines, `  and ${count(more)} more; --json prints them all`] : lines;
+}
+
+/** `lines 1, 2, 3 and 97 more: ` */
+function placesText({ lines, times }: { readonly lines: readonly number[]; readonly times: number }): string {
+  if (lines.length === 0) return times > 1 ? `${count(times)} times: ` : '';
+  if (lines.length === 1) return `line ${lines[0]}: `;
+  const more = lines.length - mostPlaces;
+  return `lines ${lines.slice(0, mostPlaces).join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}: `;
 }
 
 /** One batch, a line for each fact. */

@@ -1,6 +1,7 @@
 /**
  * Why a command could not do what it was asked, in words that say what to do about it. Pure; the key is in none of them.
  */
+import { apiOffRemedy } from '../../domain/batch-figures.ts';
 import { printable } from '../doctor/finding.ts';
 import { keyVariable, urlVariable, type Address } from './batch-args.ts';
 import { objectOf, textOf } from './batch-object.ts';
@@ -52,10 +53,16 @@ export function answerFailure({ url, key }: Address, { status, json, retryAfterM
 
 /** Without the API its routes pass to the model servers, which have none. */
 export function apiOff({ url }: Address): Failure {
+  return { says: `the Batch API is off at ${url}. ${apiOffRemedy}`, passing: false };
+}
+
+/** @returns undefined: it is not the admin port of a warmlane that answered */
+export function adminPort({ url }: Address, { json }: Answered): Failure | undefined {
+  const error = objectOf(objectOf(json)?.['error']);
+  if (textOf(error?.['code']) !== 'admin_port') return undefined;
+  const said = printable(textOf(error?.['message']) ?? '').slice(0, 300);
   return {
-    says:
-      `the Batch API is off at ${url}. To turn it on, start warmlane with --batch-dir DIR (or WARMLANE_BATCH_DIR, or ` +
-      'batch.directory in its file): files and results are kept there. See deploy/batch.md',
+    says: `${url} is not where clients are served. ${said} Give that one with --url or ${urlVariable}`,
     passing: false,
   };
 }

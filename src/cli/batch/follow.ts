@@ -80,7 +80,9 @@ export async function cancelBatch({ id, json }: Of<'cancel'>, session: Session):
   const { value: batch } = got;
   if (json) process.out(`${JSON.stringify(batch.whole, null, 2)}\n`);
   else if (batch.status === 'cancelling')
-    process.out(`${id} is cancelling: what is under way ends first. warmlane batch status ${id} --wait follows it.\n`);
+    process.out(
+      `${id} is cancelling: its lines under way are ended, the others don't begin. warmlane batch status ${id} --wait follows it.\n`,
+    );
   else process.out(`${endText(batch)}\n`);
   return 0;
 }

@@ -11,7 +11,7 @@ import { objectOf, textOf } from './batch-object.ts';
 import type { Upload } from './wire.ts';
 
 export type InputFile =
-  | { readonly ok: true; readonly bytes: number; readonly endpoint: string }
+  | { readonly ok: true; readonly bytes: number; readonly endpoint: string; readonly model?: string }
   | { readonly ok: false; readonly problem: string };
 
 /** A first line longer than this is no request. */
@@ -33,24 +33,27 @@ export async function lookAtInput(path: string, said: string | undefined): Promi
     return wrong(reasonOf(error));
   }
   if (line === undefined) return wrong('has no line in it');
-  if (said !== undefined) return { ok: true, bytes, endpoint: said };
   const { number, text } = line;
   let json: unknown;
   try {
     json = JSON.parse(text);
   } catch {
+    if (said !== undefined) return { ok: true, bytes, endpoint: said };
     const isPart = text.startsWith('{') || text.startsWith('[');
     const why = isPart ? 'is no whole JSON object; a request may not go on in the next line' : 'is no JSON';
     return wrong(`line ${number} ${why}; ${oneEach}`);
   }
-  if (objectOf(json) === undefined) {
+  if (said === undefined && objectOf(json) === undefined) {
     const what = Array.isArray(json) ? 'an array' : 'no JSON object';
     return wrong(`line ${number} is ${what}; ${oneEach}`);
   }
+  const named = textOf(objectOf(objectOf(json)?.['body'])?.['model']);
+  const model = named === undefined ? {} : { model: named };
+  if (said !== undefined) return { ok: true, bytes, endpoint: said, ...model };
   const url = textOf(objectOf(json)?.['url']);
   if (url === undefined || !url.startsWith('/'))
     return wrong(`line ${number} has no "url"; name the route with --endpoint /v1/chat/completions`);
-  return { ok: true, bytes, endpoint: url };
+  return { ok: true, bytes, endpoint: url, ...model };
 }
 
 const oneEach = 'each line is one request: {"custom_id": …, "method": "POST", "url": …, "body": …}';

@@ -1,4 +1,5 @@
 /** `warmlane batch submit`: the file goes up, a batch is made of it, and with `--wait` is followed to its end. */
+import { printable } from '../doctor/finding.ts';
 import type { BatchRequest } from './batch-args.ts';
 import { count } from './batch-text.ts';
 import { followBatch, probePlaces } from './follow.ts';
@@ -16,7 +17,7 @@ export async function submitFile(request: SubmitRequest, session: Session): Prom
   }
   const refused = await probePlaces(request.places, session);
   if (refused !== undefined) return refused;
-  const { bytes, endpoint } = input;
+  const { bytes, endpoint, model } = input;
   const sent = (done: number) => screen.show(uploadText(done, bytes));
   const file = await api.upload(multipartOf(request.file, bytes, sent));
   if (signal.aborted) return leave('The upload was broken off; nothing was submitted.');
@@ -33,6 +34,8 @@ export async function submitFile(request: SubmitRequest, session: Session): Prom
   }
   const batch = made.value;
   screen.clear();
+  // Asked last, of a server that just answered: whatever comes of it holds nothing up.
+  if (model !== undefined) await warnOfModel(model, session);
   if (request.wait) {
     if (!request.json) screen.line(`${batch.id} is submitted, ${endpoint}, ${sizeText(bytes)}.`);
     return followBatch({ ...request, id: batch.id, first: batch }, session);
@@ -49,6 +52,23 @@ export async function submitFile(request: SubmitRequest, session: Session): Prom
     return 130;
   }
 }
+
+/**
+ * A name that nobody lists is served all the same where the only backend takes any name, as llama-server does: with whatever model it
+ * has loaded. Whoever misspelt it hears of it before fifty thousand lines are answered.
+ */
+async function warnOfModel(model: string, { api, process }: Session): Promise<void> {
+  const names = await api.models();
+  if (names === undefined || names.includes(model)) return;
+  const shown =
+    names.slice(0, mostNames).join(', ') + (names.length > mostNames ? ` and ${names.length - mostNames} more` : '');
+  process.err(
+    `warmlane batch: no backend lists the model ${printable(JSON.stringify(model))} of this file; listed: ${printable(shown)}. ` +
+      'A single llama-server answers it with the model that it has loaded; elsewhere its lines fail.\n',
+  );
+}
+
+const mostNames = 10;
 
 function uploadText(done: number, bytes: number): string {
   return `uploading  ${Math.floor((100 * done) / bytes)} %  of ${sizeText(bytes)}`;

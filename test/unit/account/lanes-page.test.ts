@@ -19,6 +19,8 @@ describe('the page /lanes', () => {
             pressures: { tpot: 0.8123, kv: 0.5 },
             reserveSlots: 1,
             watched: true,
+            guaranteed: 1,
+            note: 'n',
             running: { online: 4, batch: 3 },
             reclaimed: 2,
             wastedTokens: 700,
@@ -45,6 +47,8 @@ describe('the page /lanes', () => {
           pressures: { tpotPercent: 81.2, kvPercent: 50 },
           watched: true,
           reserveSlots: 1,
+          guaranteed: 1,
+          note: 'n',
           running: { online: 4, batch: 3 },
           reclaimed: 2,
           wastedTokens: 700,
@@ -55,7 +59,7 @@ describe('the page /lanes', () => {
   });
 
   it('leaves out what nobody knows', () => {
-    const idle = { cap: 8, cause: 'no_online', sinceMs: 1, pressures: {}, reserveSlots: 0 } as const;
+    const idle = { cap: 8, cause: 'no_online', sinceMs: 1, pressures: {}, reserveSlots: 0, guaranteed: 0 } as const;
     const backend = {
       ...idle,
       watched: false,
@@ -67,6 +71,6 @@ describe('the page /lanes', () => {
     const { backends } = JSON.parse(JSON.stringify(lanesPage({ depths: [], backends: [backend] }, 1))) as {
       backends: object[];
     };
-    for (const key of ['pressurePercent', 'abortsWork', 'lastCut']) expect(backends[0]).not.toHaveProperty(key);
+    for (const key of ['note', 'pressurePercent', 'abortsWork', 'lastCut']) expect(backends[0]).not.toHaveProperty(key);
   });
 });

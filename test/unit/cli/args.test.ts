@@ -26,8 +26,10 @@ describe('parseArguments', () => {
   });
 
   it('gives help to whoever asks for it, whatever else is wrong', () => {
-    for (const line of ['--help', '-h', 'help', 'check -h', '--nonsense --help'])
+    for (const line of ['--help', '-h', 'help', '--nonsense --help', 'nonsense --help'])
       expect(parse(line)).toEqual({ kind: 'help' });
+    for (const line of ['check -h', '--help check', 'help check', 'check --nonsense --help'])
+      expect(parse(line)).toEqual({ kind: 'help', of: 'check' });
   });
 
   it('tells the version', () => {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 
 import { commands, type FlagInfo, flags } from '../../../src/cli/args.ts';
-import { helpText } from '../../../src/cli/help.ts';
+import { commandHelp, helpText } from '../../../src/cli/help.ts';
 import { variables } from '../../../src/config/environment.ts';
 
 it('names every command, flag and variable', () => {
@@ -31,4 +31,14 @@ it('explains in columns', () => {
     .map((line) => line.search(/(?<= {2})[^ -].*$/));
   expect(columns).toHaveLength(Object.keys(flags).length);
   expect(new Set(columns).size).toBe(1);
+});
+
+it.each(['serve', 'check'] as const)('explains %s by itself', (command) => {
+  const text = commandHelp(command);
+  expect(text).toMatch(new RegExp(`^warmlane ${command}: `));
+  expect(text).toContain(`Usage: warmlane ${command} [flags]`);
+  expect(text).not.toContain('Commands');
+  expect(text).toContain('--config FILE');
+  expect(text).toContain('Exit codes: 0');
+  expect(Math.max(...text.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(110);
 });

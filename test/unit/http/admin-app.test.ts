@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createAdminApp } from '../../../src/http/admin-app.ts';
 import type { AdminPage } from '../../../src/http/admin-page.ts';
+import { noBatchesPage } from '../../../src/http/no-batches-page.ts';
 import { sampleBackend } from '../../support/sample.ts';
 import { sampleNote } from '../../support/sample-routing.ts';
 import { sampleRecord } from '../../support/sample-record.ts';
@@ -47,18 +48,47 @@ describe('the admin pages', () => {
     }
   });
 
-  it('are on lines of their own where people read them, and on one where machines do', async () => {
-    const page = (path: string, indented: { readonly indented?: true }): AdminPage => ({
-      path,
+  it('are all on lines of their own, long or short, errors too; of records each has one line', async () => {
+    const page = (kind: 'json' | 'long'): AdminPage => ({
+      path: `/${kind}`,
       about: '',
       params: [],
-      answer: () => ({ kind: 'json', value: { a: { b: 1.23456 } }, ...indented }),
+      answer: () => ({ kind, value: { a: [{ b: 1.23456 }] } }),
     });
-    const ask = admin({ pages: [page('/people', { indented: true }), page('/machines', {})] });
+    const ask = admin({ pages: [page('json'), page('long')], records: () => [sampleRecord({ requestId: 'r1' })] });
     const text = async (path: string) => (await ask(path)).text();
-    expect(await text('/people')).toBe('{\n  "a": {\n    "b": 1.235\n  }\n}\n');
-    expect(await text('/machines')).toBe('{"a":{"b":1.235}}\n');
-    expect(await text('/backends')).toMatch(/^\{\n {2}"backends": \[\n/);
+    for (const path of ['/json', '/long'])
+      expect(await text(path)).toBe('{\n  "a": [\n    {\n      "b": 1.235\n    }\n  ]\n}\n');
+    for (const path of ['/', '/healthz', '/running', '/backends', '/nowhere'])
+      expect(await text(path), path).toMatch(/^\{\n {2}"/);
+    expect((await text('/records')).trimEnd().split('\n')).toHaveLength(2);
+  });
+
+  it('tell who comes with a client’s request which port serves it, and who asks for batches that they are off', async () => {
+    const ask = admin({
+      listeningOn: () => ({ host: '127.0.0.1', address: '127.0.0.1', clientPort: 8484 }),
+      pages: [noBatchesPage],
+    });
+    for (const [path, init] of [
+      ['/v1/batches?limit=1', {}],
+      ['/v1/files', { method: 'POST', body: 'x' }],
+    ] as const) {
+      const answer = await ask(path, init);
+      expect(answer.status).toBe(404);
+      expect(await answer.json()).toEqual({
+        error: {
+          message: "This is warmlane's admin port (1). Clients are served on port 8484 of the same machine.",
+          type: 'invalid_request_error',
+          param: null,
+          code: 'admin_port',
+        },
+      });
+    }
+    const off = await ask('/batches?open=true');
+    expect(off.status).toBe(404);
+    const { error } = (await off.json()) as { error: Record<string, unknown> };
+    expect(error).toMatchObject({ type: 'invalid_request_error', code: 'batch_api_off' });
+    expect(error['message']).toContain('--batch-dir');
   });
 
   it('say on the index that moments are monotonic', async () => {

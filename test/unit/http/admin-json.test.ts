@@ -28,8 +28,8 @@ function stampsOf(count: number) {
 
 describe('long lists as JSON', () => {
   it('are what they would be in one go, lists that are made as they are written too', async () => {
-    const value = {
-      about: 'a "b"',
+    const value = () => ({
+      about: 'a "b"\nc',
       none: undefined,
       empty: [],
       engines: (function* () {
@@ -38,11 +38,11 @@ describe('long lists as JSON', () => {
         yield { nested: { list: [1, [2.00004]] } };
       })(),
       flat: [1, 'x', null, undefined],
-    };
-    expect(await textOf(longJson(value))).toBe(
-      '{"about":"a \\"b\\"","empty":[],"engines":[{"name":"a","points":[{"atMs":1.235},{"atMs":2}]},{},' +
-        '{"nested":{"list":[1,[2]]}}],"flat":[1,"x",null,null]}\n',
-    );
+    });
+    const { engines, ...rest } = value();
+    const whole = { about: rest.about, empty: [], engines: [...engines], flat: rest.flat };
+    expect(await textOf(longJson(value()))).toBe(adminJson(whole));
+    expect(adminJson(whole)).toContain('\n          "atMs": 1.235\n');
     expect(await textOf(longJson({}))).toBe('{}\n');
   });
 
@@ -97,5 +97,7 @@ describe('records as JSON', () => {
 });
 
 it('an ordinary value ends with a newline and keeps null, text and zero as they are', () => {
-  expect(adminJson({ a: null, b: '1.23456', c: 0, d: 1.23456 })).toBe('{"a":null,"b":"1.23456","c":0,"d":1.235}\n');
+  expect(adminJson({ a: null, b: '1.23456', c: 0, d: 1.23456 })).toBe(
+    '{\n  "a": null,\n  "b": "1.23456",\n  "c": 0,\n  "d": 1.235\n}\n',
+  );
 });

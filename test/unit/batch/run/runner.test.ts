@@ -548,7 +548,10 @@ describe('the progress of a batch', () => {
     await world.add(ids(100));
     const runner = world.start({ maxLinesInFlight: 1 });
     await world.rest();
-    expect(runner.progress()).toMatchObject([{ inFlight: 1 }]);
+    expect(runner.progress()).toMatchObject([{ inFlight: 1, running: 0 }]);
+    world.open()[0]?.placed();
+    world.open()[0]?.placed();
+    expect(runner.progress()).toMatchObject([{ inFlight: 1, running: 1 }]);
     expect(runner.progress()[0]).not.toHaveProperty('linesPerSecond');
     for (let n = 0; n < 20; n += 1) {
       world.open()[0]?.ok();
