@@ -140,15 +140,18 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
     pools.clear();
     const names = new Set(snapshot.backends.map(({ name }) => name));
     for (const name of lanes.keys()) if (!names.has(name)) lanes.delete(name);
-    for (const name of noted.keys()) if (!names.has(name)) noted.delete(name);
-    for (const backend of snapshot.backends) tell(backend);
   }
 
-  function tell(backend: BackendView): void {
-    const note = reserveNote(backend, made);
-    if (note === undefined || noted.get(backend.name) === note) return;
-    noted.set(backend.name, note);
-    deps.warn?.(backend.name, note);
+  /** Only tells: who follows the settings must still see that they are others. */
+  function tellNotes(): void {
+    const { backends } = fleet();
+    for (const name of noted.keys()) if (!backends.some((backend) => backend.name === name)) noted.delete(name);
+    for (const backend of backends) {
+      const note = reserveNote(backend, settings());
+      if (note === undefined || noted.get(backend.name) === note) continue;
+      noted.set(backend.name, note);
+      deps.warn?.(backend.name, note);
+    }
   }
 
   function poolOf({ model, servedModel }: Pick<Job, 'model' | 'servedModel'>): readonly Lane[] {
@@ -328,8 +331,9 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
     ended(stream) {
       if (timer !== undefined) lanes.get(stream.backend)?.feeling.ended(stream, clock.nowMs());
     },
-    fleetChanged: () => follow(fleet()),
+    fleetChanged: tellNotes,
     reconfigured() {
+      tellNotes();
       const before = made;
       follow(fleet());
       // Else the next batch job begins it.

@@ -411,6 +411,7 @@ describe('lanes', () => {
     // A tenth is one whole place on each of them.
     around.settings = { ...laneDefaults, batch: { ...batch, minShare: 0.1 } };
     lanes.reconfigured();
+    expect(warned).toHaveLength(4);
     expect(told()).toEqual([
       [1, 'batch has its guaranteed 1 there and no more while users are online; set it below 2'],
       [1, undefined],

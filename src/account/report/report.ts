@@ -63,7 +63,9 @@ export interface ReportWindow {
 
 export function createReport(settings: ReportSettings): Report {
   const all = createHeadline(settings.most);
-  const byLane = new Map<string, Headline>(lanesInOrder.map((lane) => [lane, createHeadline(settings.most)]));
+  const byLane = new Map<string, Headline>(
+    (settings.lane === undefined ? lanesInOrder : []).map((lane) => [lane, createHeadline(settings.most)]),
+  );
   const prefixCache = createPrefixCacheAccount();
   const slo = createSloSums();
   const concurrency = createConcurrency();
