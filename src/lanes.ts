@@ -34,9 +34,9 @@ export interface Lanes {
   isTicking(): boolean;
   /**
    * Each backend of the fleet.
-   * @param look where nobody looks four times a second for want of batch work, look now; else `pressures` are none there
+   * @param lookNow where nobody looks four times a second for want of batch work, look now; else `pressures` are none there
    */
-  state(look?: boolean): readonly BackendLanes[];
+  state(lookNow?: boolean): readonly BackendLanes[];
   stop(): void;
 }
 
@@ -345,14 +345,14 @@ export function createLanes(settings: () => LaneSettings, deps: LanesDeps): Lane
       owner.capsChanged();
     },
     isTicking: () => timer !== undefined,
-    state(look = false) {
+    state(lookNow = false) {
       follow(fleet());
       const states = fleet().backends.map((backend) => {
         const note = reserveNote(backend, made);
         const plain = stateOf(backend, laneOf(backend), { deps, guaranteed: shareOf(backend, made) });
         return note === undefined ? plain : Object.assign(plain, { note });
       });
-      return timer === undefined ? states.map(glance(fleet(), look, deps)) : states;
+      return timer === undefined ? states.map(glance(fleet(), lookNow, deps)) : states;
     },
     stop() {
       stopped = true;
