@@ -20,6 +20,14 @@ export type DecodeTerms = readonly [base: number, perStream: number, perContextT
 /** So that the terms are of one size: a stream is counted in tens, tokens of context in ten thousands, of prompts in hundreds. */
 const scale = [1, 10, 10_000, 100] as const;
 const size = scale.length;
+/** Of a row of the equations: the terms, and what they come to. */
+const width = size + 1;
+/** The equations and what they were last solved to, used anew each time: nothing waits between the two. */
+const rows = new Float64Array(size * width);
+const tried = new Float64Array(size);
+const features = new Float64Array(size);
+/** All bits: none is left out. */
+const everyTerm = 2 ** size - 1;
 /** About the last two hundred answers count. */
 const forgetting = 0.995;
 /** How many answers the prior is worth, each at ten streams of a thousand tokens. */
@@ -33,26 +41,30 @@ const fewSamples = 8;
 const longestStepMs = 60_000;
 
 export class DecodeModel {
-  readonly #prior: readonly number[];
+  readonly #prior: Float64Array;
   /** Sums of products of the scaled features, and of these with the times; both weighted. */
   readonly #squares = new Float64Array(size * size);
   readonly #products = new Float64Array(size);
-  #scaled: readonly number[];
+  readonly #scaled: Float64Array;
   samples = 0;
 
   constructor(prior: DecodeTerms) {
-    this.#prior = prior.map((term, index) => term * (scale[index] ?? 1));
-    this.#scaled = this.#prior;
+    this.#prior = Float64Array.from(prior, (term, index) => term * (scale[index] ?? 1));
+    this.#scaled = this.#prior.slice();
   }
 
   get terms(): DecodeTerms {
-    const [base = 0, perStream = 0, perContextToken = 0, perPrefillToken = 0] = this.#scaled;
-    return [base, perStream / scale[1], perContextToken / scale[2], perPrefillToken / scale[3]];
+    return [this.#termOf(0), this.#termOf(1), this.#termOf(2), this.#termOf(3)];
   }
 
   expectedMs({ streams, contextTokens, prefillTokens = 0 }: Omit<DecodeSample, 'tpotMs'>): number {
-    const [base, perStream, perContextToken, perPrefillToken] = this.terms;
-    return base + perStream * streams + perContextToken * contextTokens + perPrefillToken * prefillTokens;
+    return (
+      this.#termOf(0) + this.#termOf(1) * streams + this.#termOf(2) * contextTokens + this.#termOf(3) * prefillTokens
+    );
+  }
+
+  #termOf(index: 0 | 1 | 2 | 3): number {
+    return (this.#scaled[index] ?? 0) / scale[index];
   }
 
   learn(sample: DecodeSample): void {
@@ -63,7 +75,10 @@ export class DecodeModel {
     if (this.samples >= fewSamples && tpotMs > outlier * Math.max(expectedMs, 1)) return;
     this.samples += 1;
     const weight = this.samples >= fewSamples && tpotMs > expectedMs ? slowerWeight : 1;
-    const features = [1, streams / scale[1], contextTokens / scale[2], prefillTokens / scale[3]];
+    features[0] = 1;
+    features[1] = streams / scale[1];
+    features[2] = contextTokens / scale[2];
+    features[3] = prefillTokens / scale[3];
     for (let i = 0; i < size; i += 1) {
       for (let j = 0; j < size; j += 1) {
         const sum = this.#squares[size * i + j] ?? 0;
@@ -74,23 +89,26 @@ export class DecodeModel {
     this.#solve();
   }
 
-  /** The best of all ways to leave terms out among those in which no term is below nothing. */
+  /** The best of all ways to leave terms out among those in which no term is below nothing. That is to leave out none, if that is one. */
   #solve(): void {
-    let best = this.#prior;
+    const best = this.#scaled;
+    if (this.#tries(everyTerm)) {
+      best.set(tried);
+      return;
+    }
+    best.set(this.#prior);
     let least = Infinity;
-    for (let kept = 1; kept < 2 ** size; kept += 1) {
-      const terms = this.#solved(kept);
-      if (terms === undefined || terms.some((term) => term < 0)) continue;
-      const error = this.#error(terms);
+    for (let kept = 1; kept < everyTerm; kept += 1) {
+      if (!this.#tries(kept)) continue;
+      const error = this.#error(tried);
       if (error >= least) continue;
-      best = terms;
+      best.set(tried);
       least = error;
     }
-    this.#scaled = best;
   }
 
   /** Sum of squared errors and of distances from the prior, but for what is the same for all. */
-  #error(terms: readonly number[]): number {
+  #error(terms: Float64Array): number {
     let sum = 0;
     for (let i = 0; i < size; i += 1) {
       const term = terms[i] ?? 0;
@@ -100,33 +118,46 @@ export class DecodeModel {
     return sum;
   }
 
-  /** @param kept bits of the terms that are not left out */
-  #solved(kept: number): number[] | undefined {
-    const rows: number[][] = [];
+  /**
+   * Solves for the terms that are not left out, into `tried`.
+   * @param kept their bits
+   * @returns false where a term is below nothing, or there is no solution
+   */
+  #tries(kept: number): boolean {
     for (let i = 0; i < size; i += 1) {
-      const row = Array.from<number>({ length: size + 1 }).fill(0);
-      const isKept = (kept >> i) & 1;
-      for (let j = 0; j < size; j += 1) if (isKept && (kept >> j) & 1) row[j] = this.#squares[size * i + j] ?? 0;
-      row[i] = isKept ? (row[i] ?? 0) + priorAnswers : 1;
-      row[size] = isKept ? (this.#products[i] ?? 0) + priorAnswers * (this.#prior[i] ?? 0) : 0;
-      rows.push(row);
+      if (((kept >> i) & 1) === 0) continue;
+      const row = width * i;
+      for (let j = 0; j < size; j += 1) rows[row + j] = this.#squares[size * i + j] ?? 0;
+      rows[row + i] = (rows[row + i] ?? 0) + priorAnswers;
+      rows[row + size] = (this.#products[i] ?? 0) + priorAnswers * (this.#prior[i] ?? 0);
     }
-    return eliminated(rows);
+    return eliminate(kept);
   }
 }
 
-/** Gauss. The matrix is positive definite: its diagonal will do for pivots. */
-function eliminated(rows: number[][]): number[] | undefined {
+/**
+ * Gauss, on the rows and columns that are kept. The matrix is positive definite: its diagonal will do for pivots. Plain loops
+ * on numbers that are there already, since this runs at the end of each answer.
+ */
+function eliminate(kept: number): boolean {
   for (let i = 0; i < size; i += 1) {
-    const pivot = rows[i]?.[i] ?? 0;
-    if (!(pivot > 0)) return undefined;
+    if (((kept >> i) & 1) === 0) continue;
+    const pivot = rows[width * i + i] ?? 0;
+    if (!(pivot > 0)) return false;
     for (let r = 0; r < size; r += 1) {
-      const row = rows[r];
-      const factor = (row?.[i] ?? 0) / pivot;
-      if (r === i || row === undefined || factor === 0) continue;
-      for (let c = i; c <= size; c += 1) row[c] = (row[c] ?? 0) - factor * (rows[i]?.[c] ?? 0);
+      if (r === i || ((kept >> r) & 1) === 0) continue;
+      const factor = (rows[width * r + i] ?? 0) / pivot;
+      if (factor === 0) continue;
+      for (let c = i; c <= size; c += 1) {
+        if (c < size && ((kept >> c) & 1) === 0) continue;
+        rows[width * r + c] = (rows[width * r + c] ?? 0) - factor * (rows[width * i + c] ?? 0);
+      }
     }
   }
-  const terms = rows.map((row, i) => (row[size] ?? 0) / (row[i] ?? 1));
-  return terms.every((term) => Number.isFinite(term)) ? terms : undefined;
+  for (let i = 0; i < size; i += 1) {
+    const term = ((kept >> i) & 1) === 0 ? 0 : (rows[width * i + size] ?? 0) / (rows[width * i + i] ?? 1);
+    if (!(term >= 0 && term < Infinity)) return false;
+    tried[i] = term;
+  }
+  return true;
 }

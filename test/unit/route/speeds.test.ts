@@ -94,6 +94,22 @@ describe('the model of decoding', () => {
     );
   });
 
+  it('learns the same whoever else learns at the same time', () => {
+    const sampleAt = (i: number) => ({
+      tpotMs: 9 + (i % 7),
+      streams: 1 + (i % 5),
+      contextTokens: 800 * (1 + (i % 11)),
+    });
+    const [alone, between, besides] = [0, 0, 0].map(() => new DecodeModel([15, 0.02, 0.000_06, 0.125]));
+    for (let i = 0; i < 100; i += 1) {
+      alone?.learn(sampleAt(i));
+      besides?.learn({ tpotMs: 2 * (i % 13), streams: i % 40, contextTokens: 100, prefillTokens: 300 * (i % 3) });
+      between?.learn(sampleAt(i));
+    }
+    expect(between?.terms).toEqual(alone?.terms);
+    expect(besides?.terms).not.toEqual(alone?.terms);
+  });
+
   it('holds for the load that it saw though one stream alone can tell no terms apart, and does not run off with time', () => {
     const model = new DecodeModel([15, 0.02, 0.000_06, 0.125]);
     for (let i = 0; i < 20_000; i += 1) model.learn({ tpotMs: 30, streams: 1, contextTokens: 1000 });
