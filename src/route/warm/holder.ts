@@ -219,7 +219,8 @@ export function knownHorizonTokens({ horizon: { observations, tokens } }: Holder
   return observations === 0 || tokens === unknownHorizonTokens ? undefined : Math.round(tokens);
 }
 
-/** So much of what it can hold was put in there. Prompts that slots hold are full sooner than can be told. */
-export function fullShareOf({ mirror, horizon: { inserted, tokens } }: Holder): number {
-  return mirror === undefined ? Math.min(1, inserted / tokens) : 1;
+/** So much of what it can hold was put in there since it was empty; of slots, so many hold a prompt. */
+export function fullShareOf({ mirror, horizon: { inserted, emptiedAt, tokens } }: Holder): number {
+  if (mirror !== undefined) return mirror.fullShare;
+  return Math.min(1, Math.max(0, inserted - emptiedAt) / tokens);
 }

@@ -8,6 +8,8 @@
 export interface Horizon {
   /** tokens ever inserted there: prompt tokens that were computed, and generated ones */
   inserted: number;
+  /** of those, before it was last emptied */
+  emptiedAt: number;
   /** what was touched before so many inserted tokens is gone */
   tokens: number;
   /** stamps up to this one are known to be gone, whatever the horizon says */
@@ -23,7 +25,7 @@ const quickObservations = 200;
 const leastTokens = 1024;
 
 export function createHorizon(tokens: number): Horizon {
-  return { inserted: 0, tokens: Math.max(leastTokens, tokens), watermark: -Infinity, observations: 0 };
+  return { inserted: 0, emptiedAt: 0, tokens: Math.max(leastTokens, tokens), watermark: -Infinity, observations: 0 };
 }
 
 /** Held: stamps above this one. */

@@ -62,7 +62,10 @@ export interface WarmIndex {
   /** Nothing that was believed of this backend holds any more. */
   flush(backend: string, why: FlushReason): void;
   heldTokens(backend: string): number;
-  /** How full its cache is, 0 to 1: what comes in evicts something once it is. 0 where nothing is known of it. */
+  /**
+   * How full its cache is, 0 to 1: what comes in evicts something once it is. What was put in since it was last empty, over what
+   * it can hold; where slots are mirrored, those that have a prompt. 0 where nothing is known of it.
+   */
   fullShare(backend: string): number;
   /** For metrics and the admin listener. */
   stats(): WarmStats;

@@ -50,6 +50,7 @@ export interface SlotCache {
   empty(): void;
   relearn(): void;
   readonly heldTokens: number;
+  readonly fullShare: number;
   /** Adds all sequences to `into`. */
   collect(into: Set<Sequence>): void;
 }
@@ -225,6 +226,12 @@ export function createSlotCache(slotCount: number, ways: SlotWays, bounds: Saved
     relearn: () => saved.relearn(),
     get heldTokens() {
       return saved.heldTokens + slots.reduce((sum, { sequence }) => sum + (sequence ? tokensOf(sequence) : 0), 0);
+    },
+    get fullShare() {
+      let prompts = slots.reduce((sum, { sequence }) => sum + (sequence ? 1 : 0), 0);
+      // Slots that are emptied while they idle keep theirs in RAM.
+      if (ways.clearsIdle) prompts += saved.list.length;
+      return Math.min(1, prompts / slots.length);
     },
     collect(into) {
       for (const { sequence } of slots) if (sequence !== undefined) into.add(sequence);

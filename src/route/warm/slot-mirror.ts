@@ -26,6 +26,8 @@ export interface SlotMirror {
   /** Predictions were off for long: sizes are learnt anew. */
   relearn(): void;
   readonly heldTokens: number;
+  /** 0 to 1: the next prompt takes the place of another one once each slot has one. */
+  readonly fullShare: number;
   /** Sequences of all beliefs, each counted once, and their memory. */
   measure(): { readonly sequences: number; readonly bytes: number };
 }
@@ -106,6 +108,9 @@ export function createSlotMirror(slots: number, bounds: SavedBounds): SlotMirror
     },
     get heldTokens() {
       return believed?.cache.heldTokens ?? 0;
+    },
+    get fullShare() {
+      return believed?.cache.fullShare ?? 0;
     },
     measure() {
       const sequences = new Set<Sequence>();

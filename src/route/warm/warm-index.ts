@@ -72,6 +72,7 @@ export function createWarmIndex(settings: WarmSettings, deps: WarmIndexDeps): Wa
       holder.view = undefined;
     } else {
       holder.horizon.watermark = -Infinity;
+      holder.horizon.emptiedAt = holder.horizon.inserted;
       holder.mirror?.empty();
     }
     deps.flushed?.(holder.name, why);

@@ -56,6 +56,16 @@ describe('slots', () => {
     expect(heldOf(index, slotted(2), longer)).toBeLessThan(330);
   });
 
+  test('are full once each has a prompt, and empty again when nothing is held any more', () => {
+    const index = world();
+    for (const share of [0.25, 0.5, 0.75, 1, 1]) {
+      ask(index, slotted(4), [freshMessage(640)], { cachedTokens: 0 });
+      expect(index.fullShare('l')).toBe(share);
+    }
+    index.flush('l', 'asked');
+    expect(index.fullShare('l')).toBe(0);
+  });
+
   test('a prompt that waited takes the slot that became free', () => {
     const index = world();
     const [first, second, third] = [[freshMessage(640)], [freshMessage(640)], [freshMessage(640)]];

@@ -61,6 +61,25 @@ describe('what is held', () => {
     expect(index.fullShare('nobody')).toBe(0);
   });
 
+  test('a cache that holds nothing any more is empty, though its size is remembered', () => {
+    const { index, flushed } = world();
+    const told = { promptTokens: 25_000, cachedTokens: 0, outputTokens: 0 };
+    for (let more = 0; more < 20; more += 1) ask(index, vllm, [freshMessage(100_000)], told);
+    expect(index.fullShare('v')).toBe(1);
+    index.flush('v', 'asked');
+    expect(index.fullShare('v')).toBe(0);
+    ask(index, vllm, [freshMessage(100_000)], told);
+    expect(index.fullShare('v')).toBeGreaterThan(0.1);
+    expect(index.fullShare('v')).toBeLessThan(0.3);
+    // So it is where it shows itself: nothing delivered of what was just sent, three times in a row.
+    for (let more = 0; more < 20; more += 1) ask(index, vllm, [freshMessage(100_000)], told);
+    const messages = [freshMessage(2000)];
+    for (let count = 0; flushed.length < 2 && count < 10; count += 1)
+      ask(index, vllm, messages, { promptTokens: 2000, cachedTokens: 0, outputTokens: 0 });
+    expect(flushed.at(-1)).toEqual(['v', 'zero_hits']);
+    expect(index.fullShare('v')).toBeLessThan(0.1);
+  });
+
   test('a prompt that is on its way counts as held there, and nowhere else', () => {
     const { index } = world();
     const chain = chainOf([freshMessage(2000)]);
