@@ -142,7 +142,7 @@ function countsOf(record: RequestRecord): { prompt?: number; output?: number } {
 }
 
 /** What a record says of its prompt and of the backend's pace. */
-function toldBy({ outcome, tokens, figures, timeline }: RequestRecord): AnswerTold {
+function toldBy({ outcome, tokens, figures, timeline, finishReasons }: RequestRecord): AnswerTold {
   const told: { -readonly [key in keyof AnswerTold]: AnswerTold[key] } = {
     computed: outcome === 'ok' || timeline.firstToken !== undefined,
   };
@@ -151,6 +151,7 @@ function toldBy({ outcome, tokens, figures, timeline }: RequestRecord): AnswerTo
   if (prompt !== undefined) told.promptTokens = prompt.value;
   if (cached !== undefined) told.cachedTokens = cached.value;
   if (output !== undefined) told.outputTokens = output.value;
+  if (outcome === 'ok' && finishReasons.length > 0) told.choices = finishReasons.length;
   if (upstreamTtftMs !== undefined) told.upstreamTtftMs = upstreamTtftMs;
   if (tpotMs !== undefined) told.tpotMs = tpotMs;
   if (connectMs !== undefined) told.connectMs = connectMs;

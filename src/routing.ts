@@ -296,6 +296,7 @@ function createErrand(parts: ErrandParts, { clock, speeds, prefillLoad, fleet }:
         promptTokens,
         uncachedTokens,
         pendingTokens,
+        choices: job.choices,
         streams: (decoding + (now?.decoding ?? 0)) / 2 + job.choices,
         contextTokens: (contextTokens + (now?.contextTokens ?? 0)) / 2 + promptTokens * job.choices,
         prefillTokens:

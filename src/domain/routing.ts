@@ -120,9 +120,13 @@ export interface AnswerTold {
   readonly computed: boolean;
   readonly promptTokens?: number;
   readonly cachedTokens?: number;
+  /** of all its choices */
   readonly outputTokens?: number;
+  /** that came to their end: not every engine gives as many as are asked for */
+  readonly choices?: number;
   /** request sent → first token; ms */
   readonly upstreamTtftMs?: number;
+  /** between two tokens of one choice */
   readonly tpotMs?: number;
   /** permit → connection; next to nothing on one that was open */
   readonly connectMs?: number;

@@ -21,6 +21,8 @@ export interface SentState {
   readonly contextTokens: number;
   /** of others' prompts, computed there while it decoded; absent: 0 */
   readonly prefillTokens?: number;
+  /** asked for: answers to the one prompt, side by side; absent: 1 */
+  readonly choices?: number;
 }
 
 export interface Speeds {
@@ -31,7 +33,7 @@ export interface Speeds {
   seenSlots(backend: string): number | undefined;
   /** A first token came there. */
   began(backend: BackendView, begun: Omit<Begun, 'stepMs'>): void;
-  /** Tokens of one answer of this model, as expected. */
+  /** Tokens of one choice of an answer of this model, as expected. */
   outputTokens(model: string | undefined): number;
   learn(backend: BackendView, model: string | undefined, answer: { sent: SentState; told: AnswerTold }): void;
   forget(backend: string): void;
@@ -138,9 +140,12 @@ export function createSpeeds(): Speeds {
     },
     outputTokens: (model) => outputs.get(model ?? '')?.tokens ?? firstOutputTokens,
     learn(backend, model, { sent, told }) {
-      learnLength(model, told.outputTokens);
       const learnt = learntOf(backend);
-      const { promptTokens = sent.promptTokens, cachedTokens, outputTokens, tpotMs } = told;
+      const { promptTokens = sent.promptTokens, cachedTokens, tpotMs } = told;
+      // Told is the sum over all choices, which come side by side: a step yields a token of each.
+      const choices = Math.max(1, told.choices ?? sent.choices ?? 1);
+      const outputTokens = told.outputTokens === undefined ? undefined : told.outputTokens / choices;
+      learnLength(model, outputTokens);
       const sample = prefillSample({
         uncachedTokens: cachedTokens === undefined ? sent.uncachedTokens : promptTokens - cachedTokens,
         pendingTokens: sent.pendingTokens,
@@ -153,7 +158,7 @@ export function createSpeeds(): Speeds {
         learnSteps(learnt, {
           tpotMs,
           streams: sent.streams,
-          contextTokens: sent.contextTokens + outputTokens / 2,
+          contextTokens: sent.contextTokens + (outputTokens * choices) / 2,
           prefillTokens: (sent.prefillTokens ?? 0) / (outputTokens - 1),
         });
       // One that takes no time was open already.

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type BookedPassage, createBooking } from '../../src/booking.ts';
 import type { RequestRecord } from '../../src/domain/record.ts';
+import type { AnswerTold } from '../../src/domain/routing.ts';
 import type { Member } from '../../src/fleet/fleet.ts';
 import type { AnswerShape } from '../../src/fleet/backend-watch.ts';
 import type { Link } from '../../src/pipeline-deps.ts';
@@ -9,7 +10,7 @@ import { createFakeClock } from '../support/fake-clock.ts';
 import { sampleJob } from '../support/sample.ts';
 import { sampleRecord } from '../support/sample-record.ts';
 
-function booked(record: RequestRecord, stay?: BookedPassage['stay']) {
+function booked(record: RequestRecord, { stay, errand }: Partial<Pick<BookedPassage, 'stay' | 'errand'>> = {}) {
   const told: AnswerShape[] = [];
   const book = createBooking({
     clock: createFakeClock(),
@@ -21,6 +22,7 @@ function booked(record: RequestRecord, stay?: BookedPassage['stay']) {
   const passage: Partial<BookedPassage> = {
     job: sampleJob(),
     stay,
+    errand,
     // Of both only what booking asks for.
     observer: {
       finish: () => record,
@@ -47,6 +49,16 @@ describe('the end of a request', () => {
     expect(booked(sampleRecord({ backend: 'a', outcome: 'upstream_error', tokens: { prompt } }))).toEqual([]);
   });
 
+  it('tells routing how many choices the output is the sum of, where all came to their end', () => {
+    const told: (number | undefined)[] = [];
+    const errand = { promptTokens: 0, uncachedTokens: 0, ended: ({ choices }: AnswerTold) => void told.push(choices) };
+    const finishReasons = ['stop', 'length'];
+    booked(sampleRecord({ backend: 'a', finishReasons }), { errand });
+    booked(sampleRecord({ backend: 'a', finishReasons, outcome: 'client_abort' }), { errand });
+    booked(sampleRecord({ backend: 'a', finishReasons: [] }), { errand });
+    expect(told).toEqual([2, undefined, undefined]);
+  });
+
   it.each<[string, Partial<RequestRecord>, object]>([
     [
       'counts, those that the engine gave',
@@ -65,7 +77,7 @@ describe('the end of a request', () => {
   ])('settles what its tenant is charged: of one that is %s', (_, over, tokens) => {
     const told: object[] = [];
     const { backend: _none, ...bare } = sampleRecord({ streamed: true, events: 0 });
-    booked({ ...bare, ...over }, { ended: (counts) => void told.push(counts) });
+    booked({ ...bare, ...over }, { stay: { ended: (counts) => void told.push(counts) } });
     expect(told).toEqual([tokens]);
   });
 });

@@ -160,6 +160,32 @@ describe('the pace of backends', () => {
     expect(speeds.outputTokens('other')).toBe(300);
   });
 
+  it('counts the tokens of each choice, since they come side by side', () => {
+    const crowd = { ...sent, streams: 4, prefillTokens: 40_000 };
+    const learnt = (asked: number, told?: number) => {
+      const speeds = createSpeeds();
+      const choices = told === undefined ? {} : { choices: told };
+      for (let i = 0; i < 60; i += 1) {
+        const one = { computed: true, outputTokens: 101, tpotMs: 65 };
+        // In a hundred steps 40,000 tokens of prompts: 400 in each, which take 50 ms.
+        speeds.learn(a, 'm', { sent: crowd, told: one });
+        speeds.learn(a, 'm', { sent: { ...crowd, choices: asked }, told: { ...one, outputTokens: 404, ...choices } });
+        speeds.learn(a, 'm', { sent: { ...sent, streams: 4 }, told: { ...one, tpotMs: 15 } });
+      }
+      const { decodeBaseMs, decodePerStreamMs } = speeds.of(a);
+      return { stepMs: decodeBaseMs + 4 * decodePerStreamMs, outputTokens: speeds.outputTokens('m') };
+    };
+    const four = learnt(4);
+    expect(four.outputTokens).toBeLessThan(110);
+    expect(four.stepMs).toBeGreaterThan(14.5);
+    expect(four.stepMs).toBeLessThan(15.5);
+    expect(learnt(1, 4)).toEqual(four);
+    // An engine that gives a single one, whatever it is asked for, made 404 steps.
+    expect(learnt(4, 1)).toEqual(learnt(1));
+    expect(learnt(1).stepMs).toBeGreaterThan(15.8);
+    expect(Number.isFinite(learnt(Number.MAX_SAFE_INTEGER).stepMs)).toBe(true);
+  });
+
   it('the way to a backend is what new connections took, and one slow connection is no way', () => {
     const speeds = createSpeeds();
     speeds.learn(a, 'm', { sent, told: { computed: true, connectMs: 40 } });
