@@ -2,8 +2,9 @@
  * What one step of decoding takes on engines of one kind: base + perStream × streams + perContextToken × live KV tokens, and
  * beside that perPrefillToken × tokens of others' prompts computed between two of its own. These come with streams and would be
  * taken for their doing, several times what it is; so they are a term of their own, which nobody needs further.
- * Least squares over their answers with forgetting, drawn to a prior, no term below nothing. Streams and tokens mostly grow
- * together: how their effect is shared out is then the prior's to say, and only its sum is learnt.
+ * Least squares over their answers with forgetting, drawn to a prior, no term below nothing. Streams, tokens and prompts mostly
+ * grow together: how their effect is shared out is then the prior's to say, and only its sum is learnt. Of prompts the prior is what
+ * prefill was seen to take, as soon as that is known: a token of them takes about as long between two steps as before the first.
  */
 
 export interface DecodeSample {
@@ -32,6 +33,8 @@ const everyTerm = 2 ** size - 1;
 const forgetting = 0.995;
 /** How many answers the prior is worth, each at ten streams of a thousand tokens. */
 const priorAnswers = 0.1;
+/** …and what is known of prefill, each beside a hundred tokens of prompts. */
+const prefillAnswers = 0.5;
 /** What is slower than expected was mostly held up by something that isn't counted: it says less of the steps. */
 const slowerWeight = 0.3;
 /** A step that takes longer was a stall, a preemption or a stopped machine. */
@@ -46,6 +49,8 @@ export class DecodeModel {
   readonly #squares = new Float64Array(size * size);
   readonly #products = new Float64Array(size);
   readonly #scaled: Float64Array;
+  /** How strongly each term is drawn to its prior. */
+  readonly #drawn = new Float64Array(size).fill(priorAnswers);
   samples = 0;
 
   constructor(prior: DecodeTerms) {
@@ -61,6 +66,14 @@ export class DecodeModel {
     return (
       this.#termOf(0) + this.#termOf(1) * streams + this.#termOf(2) * contextTokens + this.#termOf(3) * prefillTokens
     );
+  }
+
+  /** A token of a prompt was seen to take so long. */
+  expectPrefill(perPrefillTokenMs: number): void {
+    if (!(perPrefillTokenMs > 0 && perPrefillTokenMs < longestStepMs)) return;
+    this.#prior[3] = perPrefillTokenMs * scale[3];
+    this.#drawn[3] = prefillAnswers;
+    if (this.samples === 0) this.#scaled.set(this.#prior);
   }
 
   #termOf(index: 0 | 1 | 2 | 3): number {
@@ -112,7 +125,7 @@ export class DecodeModel {
     let sum = 0;
     for (let i = 0; i < size; i += 1) {
       const term = terms[i] ?? 0;
-      sum += priorAnswers * (term - (this.#prior[i] ?? 0)) ** 2 - 2 * term * (this.#products[i] ?? 0);
+      sum += (this.#drawn[i] ?? 0) * (term - (this.#prior[i] ?? 0)) ** 2 - 2 * term * (this.#products[i] ?? 0);
       for (let j = 0; j < size; j += 1) sum += term * (terms[j] ?? 0) * (this.#squares[size * i + j] ?? 0);
     }
     return sum;
@@ -128,8 +141,8 @@ export class DecodeModel {
       if (((kept >> i) & 1) === 0) continue;
       const row = width * i;
       for (let j = 0; j < size; j += 1) rows[row + j] = this.#squares[size * i + j] ?? 0;
-      rows[row + i] = (rows[row + i] ?? 0) + priorAnswers;
-      rows[row + size] = (this.#products[i] ?? 0) + priorAnswers * (this.#prior[i] ?? 0);
+      rows[row + i] = (rows[row + i] ?? 0) + (this.#drawn[i] ?? 0);
+      rows[row + size] = (this.#products[i] ?? 0) + (this.#drawn[i] ?? 0) * (this.#prior[i] ?? 0);
     }
     return eliminate(kept);
   }

@@ -204,6 +204,7 @@ function summarise(group: Group): void {
   const rates: number[] = [];
   for (const { rate } of group.members) if (rate.tokensPerSecond !== undefined) rates.push(rate.tokensPerSecond);
   group.rate = median(rates);
+  if (group.rate !== undefined) group.decode.expectPrefill(1000 / group.rate);
   group.version += 1;
 }
 

@@ -16,10 +16,10 @@
  * nobody comes, a copy of a prefix costs its own prefill and the room that it takes. So no backend gathers all that begin alike.
  * Streams are those that decode there and those that will when its own turn comes: prompts that were sent before it. Else
  * nobody would see a crowd that arrives at once at a prefix that is held, since such prompts are next to no work.
- * Strain is how much longer a token takes there than alone. Whoever slows a backend down keeps its streams there for longer, so
+ * Strain is how much longer a token takes there than with one stream alone. Whoever slows a backend down keeps its streams there for longer, so
  * that more of them are there to be slowed down. Where n = r T streams come at a rate r and a token takes T = (b + s n) / (1 − U)
  * (b alone, s for each stream, U the share of prompts), T = b / (1 − U − r s): what adds x to U or to r s adds x T² / b to T, which
- * n streams wait for, so n T / b times x in all. Without it a crowd looks as harmless as it is at this very moment, and each job of
+ * n streams wait for, so n T / b times x in all; b with one stream's own s, which a base that came out near nothing doesn't blow up. Without it a crowd looks as harmless as it is at this very moment, and each job of
  * a hot prefix follows the one before it.
  * With nu and rho 0, on idle backends, it is the least work left.
  */
@@ -35,6 +35,8 @@ import { slotWaitSeconds, waitFor } from './slot-wait.ts';
 const stepTokens = 2048;
 /** However much comes there: a rush passes, and what it is told from is some seconds. */
 const leastFreeShare = 0.25;
+/** What a token takes with one stream is learnt from crowds as well, and can come out near nothing: no engine is that fast. */
+const leastAloneMs = 3;
 /** A backend that is so many times slower than alone has failed its streams already: they can't be failed more. */
 const mostStrain = 8;
 
@@ -82,8 +84,9 @@ function freeShare({ prefillShare = 0, weight }: Candidate): number {
   return Math.max(leastFreeShare, 1 - prefillShare / weight);
 }
 
-function strainOf(tokenMs: number, { decodeBaseMs }: EngineSpeed): number {
-  return Math.min(mostStrain, decodeBaseMs > 0 ? tokenMs / decodeBaseMs : mostStrain);
+function strainOf(tokenMs: number, { decodeBaseMs, decodePerStreamMs }: EngineSpeed): number {
+  const aloneMs = Math.max(leastAloneMs, decodeBaseMs + decodePerStreamMs);
+  return Math.min(mostStrain, Math.max(1, tokenMs / aloneMs));
 }
 
 /** Among those whose cost is as good as the least: the least loaded, then the one that the prompt's beginning points to. */

@@ -94,6 +94,34 @@ describe('the model of decoding', () => {
     );
   });
 
+  it('leaves to streams what is theirs where prompts come in step with them, once it is known what prefill takes', () => {
+    const learnt = (perPrefillTokenMs: number | undefined) => {
+      const model = new DecodeModel([15, 0.02, 0.000_06, 0.125]);
+      if (perPrefillTokenMs !== undefined) model.expectPrefill(perPrefillTokenMs);
+      for (let i = 0; i < 400; i += 1) {
+        const streams = 1 + (i % 30);
+        const contextTokens = streams * (500 + 100 * (i % 41));
+        const prefillTokens = 10 * streams;
+        const tpotMs = 12 + 0.4 * streams + 0.000_1 * contextTokens + 0.05 * prefillTokens;
+        model.learn({ tpotMs, streams, contextTokens, prefillTokens });
+      }
+      return model.terms;
+    };
+    expect(learnt(undefined)[1]).toBe(0);
+    expect(learnt(0.05)[1]).toBeGreaterThan(0.3);
+    expect(learnt(0.05)[1]).toBeLessThan(0.45);
+    expect(learnt(Infinity)).toEqual(learnt(undefined));
+    // The same, told by answers.
+    const speeds = createSpeeds();
+    for (let i = 0; i < 400; i += 1) {
+      const streams = 1 + (i % 30);
+      const told = { computed: true, outputTokens: 101, tpotMs: 12 + 0.9 * streams, prefillTokensPerSecond: 20_000 };
+      speeds.learn(a, 'm', { sent: { ...sent, streams, contextTokens: 0, prefillTokens: 1000 * streams }, told });
+    }
+    expect(speeds.of(a).decodePerStreamMs).toBeGreaterThan(0.3);
+    expect(speeds.of(a).decodePerStreamMs).toBeLessThan(0.45);
+  });
+
   it('learns the same whoever else learns at the same time', () => {
     const sampleAt = (i: number) => ({
       tpotMs: 9 + (i % 7),

@@ -26,10 +26,10 @@ describe('the warm policy', () => {
     const job = sampleRouteJob({ promptTokens: 2000, outputTokens: 100, sessionHome: 'a' });
     const cost = costOf(job, candidate, { ...costDefaults, lambda: 0.8, nu: 40, rho: 0.5, sessionBonusMs: 500 });
     expect(cost).toMatchObject({ queue: 0.5, slot: 0, prefill: 3, network: 0.25, bonus: 0.5 });
-    // a token takes (10 + 10 + 20) ms of decoding, in the half of the time that prompts leave: 8 times what it takes alone
-    expect(cost.stall).toBeCloseTo(0.8 * 10 * 8 * 1 * (40 / 100), 9);
+    // a token takes (10 + 10 + 20) ms of decoding, in the half of the time that prompts leave, and 11 ms for one stream alone
+    expect(cost.stall).toBeCloseTo(0.8 * 10 * (80 / 11) * 1 * (40 / 100), 9);
     expect(cost.decode).toBeCloseTo(0.04 * (80 - 10), 9);
-    expect(cost.burden).toBeCloseTo(0.04 * 0.8 * 10 * 8 * (0.001 * 2000 + 1), 9);
+    expect(cost.burden).toBeCloseTo(0.04 * 0.8 * 10 * (80 / 11) * (0.001 * 2000 + 1), 9);
     const { queue, prefill, stall, decode, burden, network, bonus, total } = cost;
     expect(total).toBeCloseTo(queue + prefill + stall + decode + burden + network - bonus, 9);
   });
@@ -54,10 +54,10 @@ describe('the warm policy', () => {
   it('weighs a stall by the answers that it is spread over', () => {
     const busy = sampleCandidate('a', { decoding: 8, speed: rate1000 });
     const stall = (outputTokens: number) => costOf(sampleRouteJob({ outputTokens }), busy, costDefaults).stall;
-    // two seconds of prefill before eight streams, each of which takes 1.8 times as long as alone
-    expect(stall(500)).toBeCloseTo(0.1 * 16 * 1.8, 9);
-    expect(stall(50)).toBeCloseTo(16 * 1.8, 9);
-    expect(stall(5)).toBeCloseTo(16 * 1.8, 9);
+    // two seconds of prefill before eight streams, each of whose tokens takes 18 ms in place of 11
+    expect(stall(500)).toBeCloseTo(0.1 * 16 * (18 / 11), 9);
+    expect(stall(50)).toBeCloseTo(16 * (18 / 11), 9);
+    expect(stall(5)).toBeCloseTo(16 * (18 / 11), 9);
   });
 
   it('never counts a second of decoding for more than one before the first token', () => {
@@ -96,6 +96,20 @@ describe('the warm policy', () => {
     expect(stall(10, 0.5) / stall(10)).toBeCloseTo(2, 9);
     // Eight times slower than alone is as bad as it gets.
     expect(stall(400) / stall(100)).toBeCloseTo(4, 9);
+  });
+
+  it('C140 takes no backend for strained because what it takes alone was never seen, nor for faster than alone', () => {
+    const strain = (streams: number, over: object) => {
+      const speed = { prefillTokensPerSecond: 1000, decodePerContextTokenMs: 0, ...over };
+      const candidate = sampleCandidate('a', { speed: { ...rate1000, ...speed }, decoding: streams });
+      // two seconds of prefill, which each of its streams waits for
+      return costOf(sampleRouteJob({ outputTokens: 1 }), candidate, costDefaults).stall / (2 * streams);
+    };
+    // Learnt from crowds alone: all that a step takes is put down to its streams.
+    expect(strain(10, { decodeBaseMs: 0, decodePerStreamMs: 0.4 })).toBeCloseTo(4 / 3, 9);
+    expect(strain(10, { decodeBaseMs: 0, decodePerStreamMs: 4 })).toBe(8);
+    expect(strain(1, { decodeBaseMs: 0, decodePerStreamMs: 0 })).toBe(1);
+    expect(strain(1, { decodeBaseMs: 20, decodePerStreamMs: 5 })).toBe(1);
   });
 
   it('counts what prompts take from its own tokens', () => {
