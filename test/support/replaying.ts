@@ -92,7 +92,8 @@ async function untilPlayed(client: RawClient, recorded: Recorded): Promise<void>
     return endsByItself(recorded) ? answer?.complete === true : (answer?.body.length ?? 0) >= recorded.body.length;
   };
   while (!isPlayed()) {
-    if (performance.now() > untilMs) throw new Error(`${recorded.name}: ${client.receivedBytes} bytes in ${longestPlayMs / 1000} s`);
+    if (performance.now() > untilMs)
+      throw new Error(`${recorded.name}: ${client.receivedBytes} bytes in ${longestPlayMs / 1000} s`);
     await new Promise((resolve) => void setTimeout(resolve, 15));
   }
 }
