@@ -15,6 +15,7 @@ import type { Member } from './fleet/fleet.ts';
 import { ofOwnRequest } from './fleet/traffic-witness.ts';
 import { isResendable, isWarmUp, type Passage, withoutCause } from './passage.ts';
 import type { Link, PipelineDeps, Priorities } from './pipeline-deps.ts';
+import type { Step } from './platform/steps.ts';
 import type { RelayEnd } from './relay/attempt.ts';
 import { endingOf, mayGoOn } from './relay/judge.ts';
 import type { RouteTold } from './relay/own-headers.ts';
@@ -31,7 +32,10 @@ export interface Attempting {
   readonly afterStale: boolean;
 }
 
-type Deps = Pick<PipelineDeps, 'clock' | 'lanes' | 'link' | 'relaying' | 'ticker' | 'upstream'>;
+interface Deps extends Pick<PipelineDeps, 'clock' | 'lanes' | 'link' | 'relaying' | 'ticker' | 'upstream'> {
+  /** Where requests gather that are to be sent. */
+  readonly send: Step;
+}
 
 /** How long an abort takes to be noticed by an idle llama-server: its poll for closed clients, once a second (R13). */
 const abortSettlesMs = 2500;
@@ -97,7 +101,7 @@ export function createAttempts(deps: Deps) {
       atMs: clock.nowMs(),
     };
     const trace = observer.attempt(start);
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
       const relay = new Relay(
         {
           job: isStreamedOn(job, backend.engine) ? { ...job, stream: true } : job,
@@ -115,8 +119,9 @@ export function createAttempts(deps: Deps) {
             trace,
           }),
           body: edits.length === 0 ? received.body : received.edited(edits),
-          // What can be sent only once must not meet a stale connection.
-          fresh: afterStale || !isResendable(received.body),
+          // What can be sent only once must not meet a stale connection; nor what nobody asked for, which may be what an
+          // engine dies of: it would be sent to it a second time.
+          fresh: afterStale || !isResendable(received.body) || isWarmUp(passage),
           afterStale,
           strip: stripUsage,
           route,
@@ -156,7 +161,13 @@ export function createAttempts(deps: Deps) {
       const leaveBackend = deps.relaying(link, relay);
       passage.relay = relay;
       passage.interrupt = (refusal) => relay.shutdown(refusal);
-      relay.start();
+      deps.send.take(() => {
+        try {
+          relay.start();
+        } catch (error) {
+          reject(error instanceof Error ? error : new Error(String(error)));
+        }
+      });
     });
   }
 

@@ -29,6 +29,7 @@ import { askOfLine, asWarmUp, endedBy, isResendable, isWarmUp, type OwnTerms, ty
 import type { PipelineDeps } from './pipeline-deps.ts';
 import { Bag } from './platform/bag.ts';
 import type { ClientHead, ClientPort, ClientUpload } from './platform/client-port.ts';
+import { createSteps } from './platform/steps.ts';
 import { reclaimableOf } from './reclaiming.ts';
 import type { RelayEnd } from './relay/attempt.ts';
 import { marksOfEnd } from './relay/judge.ts';
@@ -58,6 +59,9 @@ interface Asking {
   readonly home: string | undefined;
 }
 
+/** Running streams' tokens are read behind so many new requests. */
+const asksPerTurn = 32;
+
 type Writable<T> = { -readonly [key in keyof T]: T[key] };
 
 /** Nobody else has the job yet. */
@@ -68,7 +72,9 @@ function own(job: Job, tenant: string, weight: number): void {
 export function createPipeline(deps: PipelineDeps): Pipeline {
   const { clock, log } = deps;
   const book = createBooking(deps);
-  const { barred, relayed, afterwards } = createAttempts(deps);
+  /** In the order of a turn: places that come free are known to who asks; who was let in is sent on at once. */
+  const steps = createSteps({ leave: Infinity, ask: asksPerTurn, send: Infinity, book: Infinity });
+  const { barred, relayed, afterwards } = createAttempts({ ...deps, send: steps.send });
   const passages = new Bag<Passage>();
   const kept = createKeptAnswers(deps.sticky, () => passages.toArray());
   const idlers: (() => void)[] = [];
@@ -108,6 +114,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
     passage.interrupt = undefined;
     if (received === 'gone') return left(passage.client, 'receiving');
     if (isRefusal(received)) return refuse(passage, received);
+    await steps.ask.reached();
     if (ending !== undefined) {
       received.release();
       return refuse(passage, ending);
@@ -231,6 +238,8 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
         ) {
           end = await relayed(passage, { job, permit, received, elsewhere, afterStale: true });
         }
+        // What was abandoned must be known as such before the backend speaks to anybody else.
+        if (end.kind === 'answered' && !end.aborted) await steps.leave.reached();
         // Before the place is free: what may still be busy there must not be promised to the next one.
         afterwards({ job, permit }, passage.link?.member, end);
       } finally {
@@ -386,8 +395,8 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
       };
       passage.place = passages.add(passage);
       run(passage, upload).then(
-        (how) => finish(passage, how),
-        (error: unknown) => finish(passage, broke(passage, error, log)),
+        (how) => steps.book.take(() => finish(passage, how)),
+        (error: unknown) => steps.book.take(() => finish(passage, broke(passage, error, log))),
       );
     },
     streams(visit) {

@@ -72,6 +72,8 @@ const multipartSearchBytes = 1024 * 1024;
  */
 export function planBody(upload: ClientUpload, contentType: string | undefined, endpoint: PlannedEndpoint): BodyPlan {
   if (upload.bytes === 0) return 'none';
+  // As nearly every client writes it.
+  if (endpoint.readsBody && contentType === 'application/json') return 'json';
   const type = (contentType ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
   if (endpoint.readsBody && type === 'multipart/form-data') return 'multipart';
   const json = type === '' || type === 'application/json' || type.endsWith('+json');

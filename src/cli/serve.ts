@@ -161,6 +161,9 @@ interface Signals {
   readonly started: (app: App) => void;
 }
 
+/** So long may it take to record what a second signal ended. */
+const recordedMs = 200;
+
 /** From the first moment on: a signal during the start is kept until there is something to stop. The second ends at once. */
 function listenForSignals(process: Process, log: Log): Signals {
   let app: App | undefined;
@@ -173,8 +176,11 @@ function listenForSignals(process: Process, log: Log): Signals {
     if (stopping) {
       log.warn('second signal: ending at once', { signal });
       app?.kill();
-      // What was ended is recorded at the end of this turn.
-      setImmediate(() => process.exit(1));
+      // What was ended is recorded some turns later; nothing may hold the exit up.
+      const exit = () => process.exit(1);
+      setTimeout(exit, recordedMs);
+      void app?.pipeline.idle().then(exit);
+      if (app === undefined) exit();
       return;
     }
     stopping = true;

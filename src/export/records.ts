@@ -5,7 +5,7 @@
  */
 import type { RequestRecord } from '../domain/record.ts';
 import type { Log } from '../platform/log.ts';
-import { logFields } from './request-log.ts';
+import { logRequest } from './request-log.ts';
 import type { ExportSettings } from './settings.ts';
 
 export interface Records {
@@ -51,7 +51,7 @@ export function createRecords(settings: RecordsSettings, deps: { readonly log: L
       trim();
       if (!settings.requestLog) return;
       try {
-        deps.log.info('request', logFields(record));
+        logRequest(deps.log, record);
       } catch {
         failures += 1;
       }

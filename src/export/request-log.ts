@@ -1,11 +1,16 @@
-/** One request as the fields of a log line: the record without its stamps. Never a prompt, an answer or a key. */
+/** One request as its log line: the record without its stamps. Never a prompt, an answer or a key. */
 import type { RequestRecord } from '../domain/record.ts';
-import type { LogFields } from '../platform/log.ts';
+import type { Log, LogFields } from '../platform/log.ts';
 import { reportFields } from './report-fields.ts';
 import { tenth, thousandth } from './rounding.ts';
 
+/** In two groups: an object of so many fields into which another is spread is dear to make. */
+export function logRequest(log: Pick<Log, 'info'>, record: RequestRecord): void {
+  log.info('request', logFields(record), reportFields(record));
+}
+
 /** Milliseconds are given to the microsecond, rates to a tenth. */
-export function logFields(record: RequestRecord): LogFields {
+function logFields(record: RequestRecord): LogFields {
   const { figures, tokens } = record;
   // R20, R21: what the stream lost most time to.
   const stall = record.stalls?.[0];
@@ -59,7 +64,6 @@ export function logFields(record: RequestRecord): LogFields {
     responseBytes: record.responseBytes,
     events: record.events,
     marks: record.marks.length > 0 ? record.marks : undefined,
-    ...reportFields(record),
   };
 }
 

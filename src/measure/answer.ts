@@ -189,10 +189,16 @@ function readAnswer(json: JsonObject): EventFacts {
 
 function readFinishes(json: JsonObject): Finish[] {
   if (Array.isArray(json.choices)) {
-    return json.choices.filter(isObject).flatMap((choice, i) => {
+    const finishes: Finish[] = [];
+    let i = 0;
+    for (const choice of json.choices as readonly unknown[]) {
+      if (!isObject(choice)) continue;
       const reason = textAt(choice, 'finish_reason');
-      return reason === undefined ? [] : [{ choice: Math.min(countAt(choice, 'index') ?? i, maxChoices - 1), reason }];
-    });
+      if (reason !== undefined)
+        finishes.push({ choice: Math.min(countAt(choice, 'index') ?? i, maxChoices - 1), reason });
+      i += 1;
+    }
+    return finishes;
   }
   const details = objectAt(json, 'incomplete_details');
   const reason =

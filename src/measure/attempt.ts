@@ -247,10 +247,12 @@ export class Attempt {
     const { engine, format } = this.#context;
     const usedUp = output !== undefined && allowed !== undefined && output >= allowed;
     const cut = engine === 'llama-server' && format === 'responses' && usedUp;
-    return choices.flatMap(({ finishReason }) => {
-      if (finishReason === undefined) return [];
-      return cut && finishReason === 'completed' ? ['max_output_tokens'] : [finishReason];
-    });
+    const reasons: string[] = [];
+    for (const { finishReason } of choices) {
+      if (finishReason === undefined) continue;
+      reasons.push(cut && finishReason === 'completed' ? 'max_output_tokens' : finishReason);
+    }
+    return reasons;
   }
 
   #marks(): RecordMark[] {

@@ -2,6 +2,7 @@
  * Structured log: one line per entry on stderr, logfmt or JSON. Never given prompts, answers or keys.
  * Own code because it is one function in two formats; the libraries write JSON only or need a worker for logfmt.
  */
+import { numberText } from './number-text.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 export type LogFormat = 'logfmt' | 'json';
@@ -11,7 +12,8 @@ export type LogFields = Readonly<
 
 export interface Log {
   debug(message: string, fields?: LogFields): void;
-  info(message: string, fields?: LogFields): void;
+  /** @param more fields that follow; of what both name, JSON keeps the latter */
+  info(message: string, fields?: LogFields, more?: LogFields): void;
   warn(message: string, fields?: LogFields): void;
   error(message: string, fields?: LogFields): void;
   /** Lines that nobody took, so far; absent where none can be lost. */
@@ -38,35 +40,40 @@ export function createLog(settings: LogSettings, write: LineWriter = (line) => v
   let droppedEver = 0;
   const at =
     (level: LogLevel) =>
-    (message: string, fields: LogFields = {}) => {
+    (message: string, fields: LogFields = none, more: LogFields = none) => {
       if (ranks[level] < ranks[settings.level]) return;
       if (
         dropped > 0 &&
-        write(render('warn', 'log lines were dropped: nobody read them', { lines: dropped })) !== false
+        write(render('warn', 'log lines were dropped: nobody read them', { lines: dropped }, none)) !== false
       )
         dropped = 0;
-      if (write(render(level, message, fields)) !== false) return;
+      if (write(render(level, message, fields, more)) !== false) return;
       dropped += 1;
       droppedEver += 1;
     };
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), dropped: () => droppedEver };
 }
 
+const none: LogFields = {};
+
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
-function renderJson(level: LogLevel, message: string, fields: LogFields): string {
-  return `${JSON.stringify({ time: new Date().toISOString(), level, msg: message, ...fields })}\n`;
+function renderJson(level: LogLevel, message: string, fields: LogFields, more: LogFields): string {
+  return `${JSON.stringify({ time: new Date().toISOString(), level, msg: message, ...fields, ...more })}\n`;
 }
 
-function renderLogfmt(level: LogLevel, message: string, fields: LogFields): string {
-  let line = `time=${timeText()} level=${level} msg=${quote(message)}`;
+function renderLogfmt(level: LogLevel, message: string, fields: LogFields, more: LogFields): string {
+  return `time=${timeText()} level=${level} msg=${quote(message)}${pairs(fields)}${pairs(more)}\n`;
+}
+
+function pairs(fields: LogFields): string {
+  let text = '';
   for (const key in fields) {
     const value = fields[key];
     if (value === undefined || value === null) continue;
-    const text = typeof value === 'number' || typeof value === 'boolean' ? String(value) : quote(String(value));
-    line += prefixOf(key) + text;
+    text += prefixOf(key) + (typeof value === 'number' ? numberText(value) : quote(String(value)));
   }
-  return `${line}\n`;
+  return text;
 }
 
 /** ` key=` for each key, put together once: a request's line has some forty of them. */

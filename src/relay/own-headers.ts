@@ -4,6 +4,7 @@
  * what its client has left of its limits.
  */
 import { lowerName } from '../platform/header-name.ts';
+import { numberText } from '../platform/number-text.ts';
 import type { RelaySettings } from './settings.ts';
 
 /** Where a request went. */
@@ -76,7 +77,7 @@ function withoutOwn(rawHeaders: readonly string[], routing: boolean, limits: boo
 function timingText({ queueMs, connectMs, overheadMs, upstreamMs }: TimesTold): string {
   let text = '';
   const add = (name: string, ms: number | undefined) => {
-    if (ms !== undefined) text += `${text === '' ? '' : ', '}${name};dur=${Math.round(ms * 1000) / 1000}`;
+    if (ms !== undefined) text += `${text === '' ? '' : ', '}${name};dur=${numberText(Math.round(ms * 1000) / 1000)}`;
   };
   add('queue', queueMs);
   add('connect', connectMs);

@@ -63,6 +63,8 @@ export type Medium = 'sse' | 'ndjson' | 'json' | 'opaque' | 'untold';
 export function mediumOf(head: UpstreamHead): Medium {
   const type = answerHeader(head, 'content-type');
   if (type === undefined) return 'untold';
+  // As nearly every engine writes it.
+  if (type === 'application/json') return 'json';
   switch ((type.split(';', 1)[0] ?? '').trim().toLowerCase()) {
     case 'text/event-stream':
       return 'sse';

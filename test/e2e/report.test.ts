@@ -15,7 +15,7 @@ import type { Process } from '../../src/cli/process.ts';
 import { runReport } from '../../src/cli/report.ts';
 import type { ReportInput } from '../../src/cli/report-text.ts';
 import type { RequestRecord } from '../../src/domain/record.ts';
-import { logFields } from '../../src/export/request-log.ts';
+import { logFields } from '../support/log-fields.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { createLog } from '../../src/platform/log.ts';
 import { createSimServer } from '../../src/sim/server.ts';

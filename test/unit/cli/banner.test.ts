@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import { banner, type BannerFacts } from '../../../src/cli/banner.ts';
 import type { BackendHealth } from '../../../src/domain/fleet.ts';
-import { logFields } from '../../../src/export/request-log.ts';
+import { logFields } from '../../support/log-fields.ts';
 import { createLog, type LogFormat } from '../../../src/platform/log.ts';
 import { finish, role, text, usage } from '../../support/events.ts';
 import { observe } from '../../support/observe.ts';

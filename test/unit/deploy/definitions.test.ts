@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 
 import type { RequestRecord } from '../../../src/domain/record.ts';
-import { logFields } from '../../../src/export/request-log.ts';
 import { finish, role, text, usage } from '../../support/events.ts';
 import { observe } from '../../support/observe.ts';
+import { logFields } from '../../support/log-fields.ts';
 import { sampleNote } from '../../support/sample-routing.ts';
 
 const root = new URL('../../../', import.meta.url);

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { createConcurrencyTable } from '../../../../src/account/concurrency-table.ts';
 import { createConcurrency } from '../../../../src/account/report/concurrency.ts';
 import type { Row } from '../../../../src/account/report/row.ts';
-import { logFields } from '../../../../src/export/request-log.ts';
+import { logFields } from '../../../support/log-fields.ts';
 import type { LogFields } from '../../../../src/platform/log.ts';
 import { at, row } from '../../../support/log-rows.ts';
 import { decodedRecord } from '../decoded-record.ts';

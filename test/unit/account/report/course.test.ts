@@ -5,7 +5,7 @@ import { courseOf } from '../../../../src/account/report/course.ts';
 import { readRow, type Row } from '../../../../src/account/report/row.ts';
 import { courseSpent, timeSpent } from '../../../../src/account/slo/time-spent.ts';
 import type { PrefillStall, RequestRecord, Timeline } from '../../../../src/domain/record.ts';
-import { logFields } from '../../../../src/export/request-log.ts';
+import { logFields } from '../../../support/log-fields.ts';
 import { takeFigures } from '../../../../src/measure/figures.ts';
 import { lineText, parsed } from '../../../support/log-rows.ts';
 import { sampleRecord } from '../../../support/sample-record.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import type { RequestRecord } from '../../../../src/domain/record.ts';
-import { logFields } from '../../../../src/export/request-log.ts';
+import { logFields } from '../../../support/log-fields.ts';
 import { readRow } from '../../../../src/account/report/row.ts';
 import type { LogFormat } from '../../../../src/platform/log.ts';
 import { Sketch } from '../../../../src/platform/sketch.ts';
