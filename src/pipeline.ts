@@ -59,9 +59,6 @@ interface Asking {
   readonly home: string | undefined;
 }
 
-/** Running streams' tokens are read behind so many new requests. */
-const asksPerTurn = 32;
-
 type Writable<T> = { -readonly [key in keyof T]: T[key] };
 
 /** Nobody else has the job yet. */
@@ -73,7 +70,7 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
   const { clock, log } = deps;
   const book = createBooking(deps);
   /** In the order of a turn: places that come free are known to who asks; who was let in is sent on at once. */
-  const steps = createSteps({ leave: Infinity, ask: asksPerTurn, send: Infinity, book: Infinity });
+  const steps = createSteps(['leave', 'ask', 'send', 'book']);
   const { barred, relayed, afterwards } = createAttempts({ ...deps, send: steps.send });
   const passages = new Bag<Passage>();
   const kept = createKeptAnswers(deps.sticky, () => passages.toArray());

@@ -2,8 +2,8 @@
  * What many requests do at about the same time is done step by step instead of request by request: all that came to a step
  * in one turn of the event loop take it one behind the other, right after what the turn had to read. A request's way through
  * warmlane is about a megabyte of compiled code, more than a core's own cache, so that fetching it costs more than running
- * it; taken together, a step's code is fetched once. Nobody waits for another turn, save where more come than a step lets
- * pass in one. Knows nothing of requests.
+ * it; taken together, a step's code is fetched once. All that wait at a step pass it in that turn: no more can wait than one
+ * turn brought. Knows nothing of requests.
  */
 
 /** Where requests gather. */
@@ -16,21 +16,16 @@ export interface Step {
 
 interface Gathering {
   waiting: (() => void)[];
-  readonly most: number;
 }
 
-/**
- * @param most for each step, in the order in which a turn has them: how many take it in one turn at most; the rest keep
- * their order and take it in the next, so that what came meanwhile is read in between
- */
-export function createSteps<const Name extends string>(
-  most: Readonly<Record<Name, number>>,
-): Readonly<Record<Name, Step>> {
+/** @param names in the order in which a turn has the steps */
+export function createSteps<const Name extends string>(names: readonly Name[]): Readonly<Record<Name, Step>> {
   const gatherings: Gathering[] = [];
   let isArmed = false;
 
   function arm(): void {
     isArmed = true;
+    // What one step is asked for meanwhile, the next ones still find.
     for (const gathering of gatherings) setImmediate(pass, gathering);
     setImmediate(turned);
   }
@@ -40,22 +35,8 @@ export function createSteps<const Name extends string>(
     if (gatherings.some(({ waiting }) => waiting.length > 0)) arm();
   }
 
-  function pass(gathering: Gathering): void {
-    const { waiting } = gathering;
-    if (waiting.length === 0) return;
-    const now = waiting.length > gathering.most ? waiting.splice(0, gathering.most) : waiting;
-    if (now === waiting) gathering.waiting = [];
-    for (const take of now) {
-      try {
-        take();
-      } catch (error) {
-        process.nextTick(raise, error);
-      }
-    }
-  }
-
-  function stepOf(atMost: number): Step {
-    const gathering: Gathering = { waiting: [], most: atMost };
+  function stepNamed(): Step {
+    const gathering: Gathering = { waiting: [] };
     gatherings.push(gathering);
     const take = (each: () => void) => {
       gathering.waiting.push(each);
@@ -65,8 +46,21 @@ export function createSteps<const Name extends string>(
   }
 
   const steps: Partial<Record<Name, Step>> = {};
-  for (const name in most) steps[name] = stepOf(most[name]);
+  for (const name of names) steps[name] = stepNamed();
   return steps as Record<Name, Step>;
+}
+
+function pass(gathering: Gathering): void {
+  const { waiting } = gathering;
+  if (waiting.length === 0) return;
+  gathering.waiting = [];
+  for (const take of waiting) {
+    try {
+      take();
+    } catch (error) {
+      process.nextTick(raise, error);
+    }
+  }
 }
 
 function raise(error: unknown): never {

@@ -4,7 +4,7 @@ import { createSteps } from '../../../src/platform/steps.ts';
 
 describe('steps that requests take together', () => {
   it('lets all take a step before any takes the next, in one turn of the event loop', async () => {
-    const steps = createSteps({ first: Infinity, second: Infinity });
+    const steps = createSteps(['first', 'second']);
     const taken: string[] = [];
     const walk = async (name: string) => {
       await steps.first.reached();
@@ -20,7 +20,7 @@ describe('steps that requests take together', () => {
   });
 
   it('has the steps in their order, whichever was asked for first', async () => {
-    const steps = createSteps({ first: Infinity, second: Infinity });
+    const steps = createSteps(['first', 'second']);
     const taken: string[] = [];
     steps.second.take(() => taken.push('second'));
     steps.first.take(() => taken.push('first'));
@@ -30,24 +30,8 @@ describe('steps that requests take together', () => {
     expect(taken).toEqual(['first', 'second']);
   });
 
-  it('lets no more pass in a turn than it may, the rest in their order, what came meanwhile behind them', async () => {
-    const steps = createSteps({ only: 2 });
-    const taken: number[][] = [];
-    let inTurn: number[] = [];
-    const count = () => {
-      taken.push(inTurn);
-      inTurn = [];
-      if (taken.length < 4) setImmediate(count);
-    };
-    for (const each of [1, 2, 3, 4]) steps.only.take(() => inTurn.push(each));
-    setImmediate(() => steps.only.take(() => inTurn.push(5)));
-    setImmediate(count);
-    for (let i = 0; i < 6; i += 1) await turn();
-    expect(taken).toEqual([[1, 2], [3, 4], [5], []]);
-  });
-
   it('goes back for what an earlier step is asked for while a later one is taken', async () => {
-    const steps = createSteps({ first: Infinity, second: Infinity });
+    const steps = createSteps(['first', 'second']);
     const taken: string[] = [];
     steps.second.take(() => {
       taken.push('second');
@@ -64,7 +48,7 @@ describe('steps that requests take together', () => {
     process.on('uncaughtException', (error) => uncaught.push(error));
     const taken: string[] = [];
     try {
-      const steps = createSteps({ only: Infinity });
+      const steps = createSteps(['only']);
       steps.only.take(() => {
         throw new Error('of one');
       });
