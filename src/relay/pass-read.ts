@@ -5,6 +5,14 @@ import { joinSegments } from './segments.ts';
 
 /** @param output the read's bytes where they are not the read's own */
 export function passRead(client: ClientPort, read: BodyRead, output: readonly Buffer[] | undefined): void {
+  if (!read.last) return pass(client, read, output);
+  // The rest and the end, which is told next, leave in one write.
+  client.cork();
+  pass(client, read, output);
+  client.uncork();
+}
+
+function pass(client: ClientPort, read: BodyRead, output: readonly Buffer[] | undefined): void {
   if (output !== undefined) {
     for (const piece of output) client.write(piece);
     return;

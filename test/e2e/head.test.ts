@@ -1,8 +1,9 @@
 /** Decision 4 and R03: when the head goes to the client, and what becomes of an error that hides behind a 200. */
+import { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Engine } from '../../src/domain/names.ts';
 import { fin, hang, send, until, type ScriptStep } from '../../src/sim/fault-steps.ts';
-import { chunk, DONE, FIN, lastChunk, ROLE, sseEvent, sseHead, T, wholeStream } from '../../src/sim/sse-script.ts';
+import { chunk, DONE, FIN, lastChunk, ROLE, sseEvent, sseHead, T, USE, wholeStream } from '../../src/sim/sse-script.ts';
 import { again, backendsAre, paced, pass, scripted } from '../support/exchange.ts';
 import { unlagged } from '../support/moments.ts';
 import { loadRecorded } from '../support/recorded.ts';
@@ -23,6 +24,21 @@ const busy =
 /** Long enough for a machine that is busy with other things. */
 const patient = { relay: { headHoldMs: 5000 } };
 const hiding: readonly Engine[] = ['vllm', 'sglang', 'tgi'];
+
+/** @returns ends the count: how often this process wrote to sockets of a port of its own */
+function countWrites(port: number): () => number {
+  const { prototype } = Socket as unknown as { prototype: { _writeGeneric(...args: unknown[]): void } };
+  const { _writeGeneric: original } = prototype;
+  let count = 0;
+  prototype._writeGeneric = function (this: Socket, ...args: unknown[]) {
+    if (this.localPort === port) count += 1;
+    original.apply(this as never, args);
+  };
+  return () => {
+    prototype._writeGeneric = original;
+    return count;
+  };
+}
 
 /** A backend that holds its answer back behind its head until told to go on. */
 function gate(): { open: () => void; readonly opened: Promise<void> } {
@@ -67,6 +83,24 @@ describe('the head of a stream', () => {
     expect(first?.atMs).toBeGreaterThanOrEqual(writesMs[1] ?? Number.NaN);
     expect(first?.atMs).toBeLessThan(writesMs[2] ?? Number.NaN);
     expect(record.timeline.head).toBeLessThan(writesMs[1] ?? Number.NaN);
+  });
+
+  it('leaves with its end in one write where one read brought both, also with something taken out between', async () => {
+    const { open, opened } = gate();
+    const end = Buffer.concat([chunk(T('b'), FIN('stop')), chunk(USE(3, 2)), chunk(DONE), Buffer.from(lastChunk)]);
+    const backend = await scripted(
+      stage,
+      () => [send(sseHead()), send(chunk(ROLE, T('a'))), until(opened), send(end)],
+      'vllm',
+    );
+    const proxy = await stage.proxy(backend, { change: backendsAre([backend], 'vllm') });
+    const client = await stage.client(proxy);
+    client.send(R0);
+    await client.until(() => client.received.includes(T('a')));
+    const writes = countWrites(proxy.port);
+    open();
+    expect((await client.answer()).body.toString()).toBe([ROLE, T('a'), T('b'), FIN('stop'), DONE].join(''));
+    expect(writes()).toBe(1);
   });
 
   it('decision 4: waits 250 ms at most; comments and half an event don’t end the wait, nor are they lost', async () => {

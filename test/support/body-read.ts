@@ -11,6 +11,7 @@ export function bodyRead(payload: Buffer): BodyRead {
     ends: [payload.length],
     payloadBytes: payload.length,
     verbatim: false,
+    last: false,
     retain() {},
   };
 }

@@ -13,6 +13,7 @@ export class ReusedBodyRead implements BodyRead {
   ends: number[] = [];
   payloadBytes = 0;
   verbatim = false;
+  last = false;
   /** Set by `retain()`; the connection that fed the bytes looks at it and clears it. */
   retained = false;
 

@@ -117,6 +117,7 @@ export class ChunkReader {
     read.count = count;
     read.payloadBytes = payloadBytes;
     read.verbatim = last ? plainToBorder : plain;
+    read.last = last;
     return at;
   }
 

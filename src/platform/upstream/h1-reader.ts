@@ -231,6 +231,7 @@ export class ResponseReader implements LineSink {
     read.ends[0] = end;
     read.payloadBytes = end - start;
     read.verbatim = false;
+    read.last = false;
     this.#sink.body(read);
   }
 }
