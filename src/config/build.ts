@@ -128,14 +128,14 @@ function ceilingSettings(file: ConfigFile, modelConfigs: ReadonlyMap<string, unk
 }
 
 function routeSettings({ routing, backends, slo }: ConfigFile): RouteSettings {
-  const { policy, pools, lambda, nu, rho, sessionBonusMs, maxSessions, sessionTtlMs, slowStartMs } = routing;
+  const { policy, pools, lambda, nu, rho, kappa, sessionBonusMs, maxSessions, sessionTtlMs, slowStartMs } = routing;
   const holdMs = routing.holdMs ?? holdMsFor(slo);
   const caches: Record<string, RouteSettings['caches'][string]> = {};
   for (const { url, name = hostPort(url), cache } of backends) if (cache !== undefined) caches[name] = cache;
   return {
     policy,
     pools,
-    cost: { lambda, nu, rho, holdMs, sessionBonusMs },
+    cost: { lambda, nu, rho, kappa, holdMs, sessionBonusMs },
     maxSessions,
     sessionTtlMs,
     slowStartMs,

@@ -72,6 +72,12 @@ export const routing = field.section(
       atLeastZero('What computing a token evicts where the cache is full, as a multiple of computing it.'),
       costDefaults.rho,
     ),
+    kappa: v.optional(
+      atLeastZero(
+        'What computing a token again that another backend holds costs beside that, where the cache is full, as a multiple of computing it.',
+      ),
+      costDefaults.kappa,
+    ),
     // Its default is filled in by `build.ts`: it depends on what counts as fast enough.
     holdMs: v.exactOptional(
       field.milliseconds(

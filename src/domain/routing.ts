@@ -47,6 +47,8 @@ export interface RouteCost {
   readonly slot: number;
   /** this prompt's own uncached tokens, with what they evict */
   readonly prefill: number;
+  /** the room that it takes for what another one holds already */
+  readonly copy: number;
   /** what its prefill takes from the streams that decode there */
   readonly stall: number;
   /** how much slower than alone its own tokens will come there, prompts between them included */

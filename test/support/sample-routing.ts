@@ -26,6 +26,7 @@ export function sampleCost(over: Partial<RouteCost> = {}): RouteCost {
     queue: 0,
     slot: 0,
     prefill: 0.31,
+    copy: 0,
     stall: 0,
     decode: 0,
     burden: 0,

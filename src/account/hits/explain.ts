@@ -59,12 +59,13 @@ function consideredView(one: ConsideredBackend, sentTo: string | undefined): obj
   };
 }
 
-function costView({ total, queue, slot, prefill, stall, decode, burden, network, bonus }: RouteCost): object {
+function costView({ total, queue, slot, prefill, copy, stall, decode, burden, network, bonus }: RouteCost): object {
   return {
     totalSeconds: total,
     queueSeconds: queue,
     slotSeconds: slot,
     prefillSeconds: prefill,
+    copySeconds: copy,
     stallSeconds: stall,
     decodeSeconds: decode,
     burdenSeconds: burden,

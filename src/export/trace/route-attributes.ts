@@ -21,11 +21,12 @@ export function putRoute(attributes: Writable, { routing, tokens, assessment }: 
 export function putCost(attributes: Writable, { routing }: RequestRecord): void {
   const cost = routing?.cost;
   if (cost === undefined) return;
-  const { total, queue, slot, prefill, stall, decode, burden, network, bonus } = cost;
+  const { total, queue, slot, prefill, copy, stall, decode, burden, network, bonus } = cost;
   attributes['warmlane.route.cost'] = micro(total);
   attributes['warmlane.route.cost.queue'] = micro(queue);
   attributes['warmlane.route.cost.slot'] = micro(slot);
   attributes['warmlane.route.cost.prefill'] = micro(prefill);
+  attributes['warmlane.route.cost.copy'] = micro(copy);
   attributes['warmlane.route.cost.stall'] = micro(stall);
   attributes['warmlane.route.cost.decode'] = micro(decode);
   attributes['warmlane.route.cost.burden'] = micro(burden);

@@ -57,7 +57,8 @@ export function waitFor(job: RouteJob, costed: readonly Costed[]): Waiting {
   const free = costed.findIndex(isFree);
   const other = costed[free];
   if (best === undefined || other === undefined || free === 0) return { going: costed };
-  const saved = other.cost.total - (best.cost.total - best.cost.slot);
+  // What a copy takes from others is no reason to let this one wait.
+  const saved = other.cost.total - other.cost.copy - (best.cost.total - best.cost.copy - best.cost.slot);
   const spare = saved - best.cost.slot - (job.waitedSeconds ?? 0);
   if (spare > 0) return { going: costed.slice(0, free), againMs: Math.ceil(spare * 1000) };
   return { going: [...costed.filter(isFree), ...costed.filter((one) => !isFree(one))] };

@@ -4,6 +4,7 @@
  *   queue    prompts sent there before and not computed yet, at the backend's rate of prefill
  *   slot     the wait for a slot, where all are busy (`slot-wait.ts`)
  *   prefill  (1 + rho × how full the cache is) × its own uncached tokens / the share of its time that the backend is free of prompts, of late
+ *   copy     kappa × how full the cache is × those of its tokens that another one holds, but not this one
  *   stall    d × lambda × streams there × strain × its prefill
  *   decode   d × its output × what the streams, their tokens and the prompts there add to each step
  *   burden   d × lambda × streams there × strain × its output × what it adds to each step itself
@@ -14,6 +15,8 @@
  * twenty tokens. A prefill delays
  * those who come there after it, the more the busier the backend is (U / (1 − U) of itself where work comes at random); where
  * nobody comes, a copy of a prefix costs its own prefill and the room that it takes. So no backend gathers all that begin alike.
+ * What a new prompt pushes out is asked for less than the prompt itself, or the oldest would not be the one to go. A copy pushes
+ * out as much and adds nothing to what all of them hold together: that is kappa's, and no matter of how busy anybody is.
  * Streams are those that decode there and those that will when its own turn comes: prompts that were sent before it. Else
  * nobody would see a crowd that arrives at once at a prefix that is held, since such prompts are next to no work.
  * Strain is how much longer a token takes there than with one stream alone. Whoever slows a backend down keeps its streams there for longer, so
@@ -47,7 +50,9 @@ export interface Costed {
 
 export function createWarm(settings: CostSettings): Policy {
   return (job, candidates) => {
-    const costed = candidates.map((candidate) => ({ candidate, cost: costOf(job, candidate, settings) }));
+    let mostHeld = 0;
+    for (const { heldTokens } of candidates) mostHeld = Math.max(mostHeld, heldTokens);
+    const costed = candidates.map((candidate) => ({ candidate, cost: costOf(job, candidate, settings, mostHeld) }));
     costed.sort((a, b) => a.cost.total - b.cost.total);
     breakTies(costed, job);
     const { going, againMs } = waitFor(job, costed);
@@ -56,8 +61,14 @@ export function createWarm(settings: CostSettings): Policy {
   };
 }
 
-export function costOf(job: RouteJob, candidate: Candidate, settings: CostSettings): RouteCost {
-  const { lambda, nu, rho } = settings;
+/** @param mostHeld of the prompt, by any backend that could take the job */
+export function costOf(
+  job: RouteJob,
+  candidate: Candidate,
+  settings: CostSettings,
+  mostHeld: number = candidate.heldTokens,
+): RouteCost {
+  const { lambda, nu, rho, kappa } = settings;
   const { speed, weight } = candidate;
   const { streams, contextTokens } = crowdOf(job, candidate);
   const rate = speed.prefillTokensPerSecond * weight;
@@ -67,7 +78,10 @@ export function costOf(job: RouteJob, candidate: Candidate, settings: CostSettin
   const perStepMs = (decodeWeight * job.outputTokens) / 1000 / weight;
   const queue = candidate.pendingTokens / rate;
   const slot = slotWaitSeconds(job, candidate);
-  const prefill = ((1 + rho * (candidate.fullShare ?? 1)) * own) / freeShare(candidate);
+  const copied = Math.max(0, mostHeld - candidate.heldTokens) / rate;
+  const fullShare = candidate.fullShare ?? 1;
+  const prefill = ((1 + rho * fullShare) * own) / freeShare(candidate);
+  const copy = kappa * fullShare * copied;
   const stepMs = speed.decodeBaseMs + perContextToken * contextTokens + perStream * streams;
   const tokenMs = stepMs / freeShare(candidate);
   const slowed = lambda * streams * strainOf(tokenMs, speed);
@@ -76,8 +90,8 @@ export function costOf(job: RouteJob, candidate: Candidate, settings: CostSettin
   const burden = perStepMs * slowed * job.choices * (perContextToken * job.promptTokens + perStream);
   const network = candidate.networkSeconds;
   const bonus = job.sessionHome === candidate.backend.name ? settings.sessionBonusMs / 1000 : 0;
-  const total = queue + slot + prefill + stall + decode + burden + network - bonus;
-  return { total, queue, slot, prefill, stall, decode, burden, network, bonus };
+  const total = queue + slot + prefill + copy + stall + decode + burden + network - bonus;
+  return { total, queue, slot, prefill, copy, stall, decode, burden, network, bonus };
 }
 
 function freeShare({ prefillShare = 0, weight }: Candidate): number {

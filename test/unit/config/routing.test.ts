@@ -29,7 +29,7 @@ routing:
     expect(route).toMatchObject({
       policy: 'chwbl',
       pools: [{ models: ['m'], policy: 'least-load' }],
-      cost: { lambda: 1, nu: 0, rho: 0.5, sessionBonusMs: 0, holdMs: 1250 },
+      cost: { lambda: 1, nu: 0, rho: 0.5, kappa: 3, sessionBonusMs: 0, holdMs: 1250 },
       slowStartMs: 0,
       index: { maxEntries: 5000 },
       caches: { a: { blockTokens: 128, reuse: 'whole' } },
@@ -56,11 +56,13 @@ routing:
 routing:
   policy: fastest
   rho: -1
+  kappa: 1000
   sessionHeaders: ["a b"]
 `);
     expect(said).toEqual([
       expect.stringContaining('routing.policy: must be one of warm, round-robin'),
       expect.stringContaining('routing.rho: must be a number from 0 to 100'),
+      expect.stringContaining('routing.kappa: must be a number from 0 to 100'),
       expect.stringContaining("routing.sessionHeaders[0]: must be a header's name"),
     ]);
     expect(

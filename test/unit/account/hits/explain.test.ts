@@ -221,6 +221,7 @@ function costOf(prefill: number) {
     queueSeconds: 0,
     slotSeconds: 0,
     prefillSeconds: prefill,
+    copySeconds: 0,
     stallSeconds: 0,
     decodeSeconds: 0,
     burdenSeconds: 0,

@@ -30,8 +30,8 @@ describe('the warm policy', () => {
     expect(cost.stall).toBeCloseTo(0.8 * 10 * (80 / 11) * 1 * (40 / 100), 9);
     expect(cost.decode).toBeCloseTo(0.04 * (80 - 10), 9);
     expect(cost.burden).toBeCloseTo(0.04 * 0.8 * 10 * (80 / 11) * (0.001 * 2000 + 1), 9);
-    const { queue, prefill, stall, decode, burden, network, bonus, total } = cost;
-    expect(total).toBeCloseTo(queue + prefill + stall + decode + burden + network - bonus, 9);
+    const { queue, prefill, copy, stall, decode, burden, network, bonus, total } = cost;
+    expect(total).toBeCloseTo(queue + prefill + copy + stall + decode + burden + network - bonus, 9);
   });
 
   it('goes where the prefix is, and elsewhere once that is too busy', () => {
@@ -41,7 +41,7 @@ describe('the warm policy', () => {
       'a:prefix',
       'b:load_over_prefix',
     ]);
-    const busy = sampleCandidate('a', { heldTokens: 7000, pendingTokens: 30_000 });
+    const busy = sampleCandidate('a', { heldTokens: 7000, pendingTokens: 60_000 });
     expect(shown(warm(job, [elsewhere, busy]))).toEqual(['b:load_over_prefix', 'a:prefix']);
   });
 
@@ -154,6 +154,43 @@ describe('the warm policy', () => {
     expect(prefill({})).toBeCloseTo(3, 9);
   });
 
+  it('counts the room that a copy takes where there is something to push out, and none for what nobody holds', () => {
+    const cost = (over: object, mostHeld?: number) =>
+      costOf(
+        sampleRouteJob(),
+        sampleCandidate('a', { speed: rate1000, ...over }),
+        { ...costDefaults, kappa: 3 },
+        mostHeld,
+      );
+    expect(cost({}).copy).toBe(0);
+    expect(cost({}, 1500).copy).toBeCloseTo(4.5, 9);
+    expect(cost({ fullShare: 0.5 }, 1500).copy).toBeCloseTo(2.25, 9);
+    expect(cost({ fullShare: 0 }, 1500).copy).toBe(0);
+    expect(cost({ heldTokens: 500 }, 1500).copy).toBeCloseTo(3, 9);
+    expect(cost({ heldTokens: 1500 }, 1500).copy).toBe(0);
+    // No matter of how busy it is.
+    expect(cost({ prefillShare: 0.7 }, 1500).copy).toBeCloseTo(4.5, 9);
+    expect(cost({}, 1500).total - cost({}).total).toBeCloseTo(4.5, 9);
+  });
+
+  it('keeps a prefix where it is while caches are full, for a while longer than where there is room', () => {
+    const job = sampleRouteJob({ promptTokens: 2000 });
+    const to = (pendingTokens: number, fullShare: number) => {
+      const holder = sampleCandidate('a', { speed: rate1000, heldTokens: 1500, pendingTokens });
+      return namesOf(warm(job, [sampleCandidate('b', { speed: rate1000, fullShare }), holder]))[0];
+    };
+    // A queue of two seconds at the holder, against a second and a half of work that it spares.
+    expect(to(2000, 0)).toBe('b');
+    expect(to(2000, 1)).toBe('a');
+    expect(to(10_000, 1)).toBe('b');
+    // What nobody holds goes to the shorter queue, however full the caches are.
+    const fresh = [
+      sampleCandidate('a', { speed: rate1000, pendingTokens: 500 }),
+      sampleCandidate('b', { speed: rate1000 }),
+    ];
+    expect(namesOf(warm(job, fresh))[0]).toBe('b');
+  });
+
   it('takes no backend for busier than its figures can tell', () => {
     const cost = (prefillShare: number) =>
       costOf(sampleRouteJob(), sampleCandidate('a', { speed: rate1000, prefillShare }), { ...costDefaults, rho: 0 });
@@ -166,7 +203,7 @@ describe('the warm policy', () => {
     const job = sampleRouteJob({ promptTokens: 2000 });
     const held = { heldTokens: 1999, pendingTokens: 1 };
     const to = (over: object) =>
-      namesOf(warm(job, [sampleCandidate('a', { ...held, ...over }), sampleCandidate('b')]))[0];
+      namesOf(warm(job, [sampleCandidate('a', { ...held, ...over }), sampleCandidate('b', { fullShare: 0.15 })]))[0];
     expect(to({ jobs: 20, pendingJobs: 20, pendingTokens: 20 })).toBe('a');
     expect(to({ jobs: 60, pendingJobs: 60, pendingTokens: 60 })).toBe('b');
     // More than the engine was seen to run at once only wait.
@@ -278,7 +315,9 @@ describe('slots that are all busy', () => {
     expect(namesOf(waiting)).toEqual(['a']);
     const againMs = waiting.againMs ?? 0;
     expect(againMs).toBeGreaterThan(1000);
+    // Its own time alone: what a copy takes from others lets nobody wait.
     const saved = costOf(job, other, costDefaults).total - costOf(job, home, costDefaults).total;
+    expect(costOf(job, other, costDefaults, 3900).copy).toBeGreaterThan(1);
     expect(againMs / 1000).toBeCloseTo(saved, 2);
     expect(namesOf(warm({ ...job, waitedSeconds: againMs / 1000 - 0.1 }, [home, other]))).toEqual(['a']);
     expect(namesOf(warm({ ...job, waitedSeconds: againMs / 1000 }, [home, other]))).toEqual(['b', 'a']);
