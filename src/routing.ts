@@ -130,6 +130,7 @@ export function createRouting(settings: RouteSettings, deps: RoutingDeps): Routi
       outputTokens: speeds.outputTokens(model),
       sessionHome,
       waitedMs: place?.waitedMs ?? 0,
+      reusableAge: look?.reusableAge,
     });
     const candidate = (backend: BackendView): Candidate => {
       const { name } = backend;

@@ -60,6 +60,8 @@ export interface RouteJob {
   readonly sessionKey?: number;
   /** backend that served the session last */
   readonly sessionHome?: string;
+  /** of what a backend holds most of: how near it is to being pushed out there, 0 to 1; absent: 1 */
+  readonly reusableAge?: number;
   /** how long it has waited for a place so far; absent: 0 */
   readonly waitedSeconds?: number;
 }

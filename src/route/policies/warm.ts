@@ -4,7 +4,7 @@
  *   queue    prompts sent there before and not computed yet, at the backend's rate of prefill
  *   slot     the wait for a slot, where all are busy (`slot-wait.ts`)
  *   prefill  (1 + rho × how full the cache is) × its own uncached tokens / the share of its time that the backend is free of prompts, of late
- *   copy     kappa × how full the cache is × those of its tokens that another one holds, but not this one
+ *   copy     kappa × how full the cache is × those of its tokens that another one holds, but not this one × how little they are asked for
  *   stall    d × lambda × streams there × strain × its prefill
  *   decode   d × its output × what the streams, their tokens and the prompts there add to each step
  *   burden   d × lambda × streams there × strain × its output × what it adds to each step itself
@@ -16,7 +16,9 @@
  * those who come there after it, the more the busier the backend is (U / (1 − U) of itself where work comes at random); where
  * nobody comes, a copy of a prefix costs its own prefill and the room that it takes. So no backend gathers all that begin alike.
  * What a new prompt pushes out is asked for less than the prompt itself, or the oldest would not be the one to go. A copy pushes
- * out as much and adds nothing to what all of them hold together: that is kappa's, and no matter of how busy anybody is.
+ * out as much and adds nothing to what all of them hold together: that is kappa's, and no matter of how busy anybody is. It is
+ * nothing for what is asked for so often that each backend would see it again before it is pushed out there: n backends, and a
+ * use by the time that the holder's cache has taken in an nth of its size.
  * Streams are those that decode there and those that will when its own turn comes: prompts that were sent before it. Else
  * nobody would see a crowd that arrives at once at a prefix that is held, since such prompts are next to no work.
  * Strain is how much longer a token takes there than with one stream alone. Whoever slows a backend down keeps its streams there for longer, so
@@ -52,7 +54,12 @@ export function createWarm(settings: CostSettings): Policy {
   return (job, candidates) => {
     let mostHeld = 0;
     for (const { heldTokens } of candidates) mostHeld = Math.max(mostHeld, heldTokens);
-    const costed = candidates.map((candidate) => ({ candidate, cost: costOf(job, candidate, settings, mostHeld) }));
+    // What is asked for once while a cache takes in its whole size would, shared out, be pushed out everywhere.
+    const unused = Math.min(1, (job.reusableAge ?? 1) * candidates.length);
+    const costed = candidates.map((candidate) => ({
+      candidate,
+      cost: costOf(job, candidate, settings, { mostHeld, unused }),
+    }));
     costed.sort((a, b) => a.cost.total - b.cost.total);
     breakTies(costed, job);
     const { going, againMs } = waitFor(job, costed);
@@ -61,12 +68,15 @@ export function createWarm(settings: CostSettings): Policy {
   };
 }
 
-/** @param mostHeld of the prompt, by any backend that could take the job */
+/**
+ * @param copied `mostHeld` of the prompt's tokens are held by some backend that could take the job; `unused` says how little these
+ * are asked for: 1 too seldom to be kept by each backend, 0 all the time
+ */
 export function costOf(
   job: RouteJob,
   candidate: Candidate,
   settings: CostSettings,
-  mostHeld: number = candidate.heldTokens,
+  copied: { readonly mostHeld: number; readonly unused: number } = { mostHeld: candidate.heldTokens, unused: 1 },
 ): RouteCost {
   const { lambda, nu, rho, kappa } = settings;
   const { speed, weight } = candidate;
@@ -78,10 +88,10 @@ export function costOf(
   const perStepMs = (decodeWeight * job.outputTokens) / 1000 / weight;
   const queue = candidate.pendingTokens / rate;
   const slot = slotWaitSeconds(job, candidate);
-  const copied = Math.max(0, mostHeld - candidate.heldTokens) / rate;
+  const again = Math.max(0, copied.mostHeld - candidate.heldTokens) / rate;
   const fullShare = candidate.fullShare ?? 1;
   const prefill = ((1 + rho * fullShare) * own) / freeShare(candidate);
-  const copy = kappa * fullShare * copied;
+  const copy = kappa * fullShare * again * copied.unused;
   const stepMs = speed.decodeBaseMs + perContextToken * contextTokens + perStream * streams;
   const tokenMs = stepMs / freeShare(candidate);
   const slowed = lambda * streams * strainOf(tokenMs, speed);

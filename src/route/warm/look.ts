@@ -3,7 +3,7 @@
  * no more. Reads the index, changes nothing.
  */
 import type { BackendView } from '../../domain/fleet.ts';
-import { placeOf } from '../../domain/prefix.ts';
+import { placeOf, type PrefixChain } from '../../domain/prefix.ts';
 import type { MissCause } from '../../domain/routing.ts';
 import { searchDepth, seeBackend, knownChunks, type Depth, type Holder } from './holder.ts';
 import type { Held, Look } from './port.ts';
@@ -69,7 +69,7 @@ export function lookAt(view: PromptView, backends: readonly BackendView[], deps:
   const known = new Int32Array(backends.length);
   const depth: Depth = { known: 0, resident: 0, shared: 0 };
   let reusableTokens = 0;
-  let reusableAt: string | undefined;
+  let best: { readonly holder: Holder; readonly chunks: number } | undefined;
   let deepest = 0;
   let deepestResident = 0;
   let looked = 0;
@@ -88,7 +88,7 @@ export function lookAt(view: PromptView, backends: readonly BackendView[], deps:
     held.set(backend.name, { tokens, chunks });
     if (tokens > reusableTokens) {
       reusableTokens = tokens;
-      reusableAt = backend.name;
+      best = { holder, chunks };
     }
   }
   if (looked < holders.size) deepest = Math.max(deepest, elsewhere(view, backends, deps));
@@ -97,7 +97,7 @@ export function lookAt(view: PromptView, backends: readonly BackendView[], deps:
     promptTokens,
     held,
     reusableTokens,
-    ...(reusableAt === undefined ? {} : { reusableAt }),
+    ...(best === undefined ? {} : { reusableAt: best.holder.name, reusableAge: ageOf(table, best, chain) }),
     ...(differs ? { divergence: placeOf(chain, deepest) } : {}),
     cause(name) {
       const index = backends.findIndex((backend) => backend.name === name);
@@ -113,6 +113,18 @@ export function lookAt(view: PromptView, backends: readonly BackendView[], deps:
       });
     },
   };
+}
+
+/** Of the last chunk held: by what was inserted there since, as a share of what pushes it out. */
+function ageOf(
+  table: StampTable,
+  { holder, chunks }: { holder: Holder; chunks: number },
+  { keys }: PrefixChain,
+): number {
+  const key = keys[chunks - 1];
+  if (holder.mirror !== undefined || key === undefined) return 1;
+  const { inserted, tokens } = holder.horizon;
+  return Math.max(0, Math.min(1, (inserted - table.stampOf(key, holder.owner)) / tokens));
 }
 
 function formerly(table: StampTable, holder: Holder, { chain }: PromptView): number {

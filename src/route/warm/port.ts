@@ -33,6 +33,8 @@ export interface Look {
   /** most tokens held anywhere */
   readonly reusableTokens: number;
   readonly reusableAt?: string;
+  /** how near that is to being pushed out there: 0 touched just now, 1 about to go or unknown */
+  readonly reusableAge?: number;
   /** first chunk that no prompt seen before has, and where that is; absent when every chunk is known */
   readonly divergence?: PromptPlace;
   /** why `backend` does not hold more; undefined when it holds all that it can */

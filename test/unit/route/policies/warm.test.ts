@@ -155,12 +155,12 @@ describe('the warm policy', () => {
   });
 
   it('counts the room that a copy takes where there is something to push out, and none for what nobody holds', () => {
-    const cost = (over: object, mostHeld?: number) =>
+    const cost = (over: object, mostHeld = 0, unused = 1) =>
       costOf(
         sampleRouteJob(),
         sampleCandidate('a', { speed: rate1000, ...over }),
         { ...costDefaults, kappa: 3 },
-        mostHeld,
+        { mostHeld, unused },
       );
     expect(cost({}).copy).toBe(0);
     expect(cost({}, 1500).copy).toBeCloseTo(4.5, 9);
@@ -168,6 +168,7 @@ describe('the warm policy', () => {
     expect(cost({ fullShare: 0 }, 1500).copy).toBe(0);
     expect(cost({ heldTokens: 500 }, 1500).copy).toBeCloseTo(3, 9);
     expect(cost({ heldTokens: 1500 }, 1500).copy).toBe(0);
+    expect(cost({}, 1500, 0.2).copy).toBeCloseTo(0.9, 9);
     // No matter of how busy it is.
     expect(cost({ prefillShare: 0.7 }, 1500).copy).toBeCloseTo(4.5, 9);
     expect(cost({}, 1500).total - cost({}).total).toBeCloseTo(4.5, 9);
@@ -189,6 +190,19 @@ describe('the warm policy', () => {
       sampleCandidate('b', { speed: rate1000 }),
     ];
     expect(namesOf(warm(job, fresh))[0]).toBe('b');
+  });
+
+  it('lets what is asked for all the time be held by each backend, and keeps together what is not', () => {
+    const to = (reusableAge: number) => {
+      const job = { ...sampleRouteJob({ promptTokens: 2000 }), reusableAge };
+      const holder = sampleCandidate('a', { speed: rate1000, heldTokens: 1500, pendingTokens: 3500 });
+      return namesOf(warm(job, [holder, sampleCandidate('b', { speed: rate1000 })]))[0];
+    };
+    // Of two backends: seen again on each before half of a cache is taken in, or not.
+    expect(to(0)).toBe('b');
+    expect(to(0.1)).toBe('b');
+    expect(to(0.5)).toBe('a');
+    expect(to(1)).toBe('a');
   });
 
   it('takes no backend for busier than its figures can tell', () => {
@@ -317,7 +331,7 @@ describe('slots that are all busy', () => {
     expect(againMs).toBeGreaterThan(1000);
     // Its own time alone: what a copy takes from others lets nobody wait.
     const saved = costOf(job, other, costDefaults).total - costOf(job, home, costDefaults).total;
-    expect(costOf(job, other, costDefaults, 3900).copy).toBeGreaterThan(1);
+    expect(costOf(job, other, costDefaults, { mostHeld: 3900, unused: 1 }).copy).toBeGreaterThan(1);
     expect(againMs / 1000).toBeCloseTo(saved, 2);
     expect(namesOf(warm({ ...job, waitedSeconds: againMs / 1000 - 0.1 }, [home, other]))).toEqual(['a']);
     expect(namesOf(warm({ ...job, waitedSeconds: againMs / 1000 }, [home, other]))).toEqual(['b', 'a']);

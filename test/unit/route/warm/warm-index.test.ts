@@ -80,6 +80,24 @@ describe('what is held', () => {
     expect(index.fullShare('v')).toBeLessThan(0.1);
   });
 
+  test('what is held is the nearer to being pushed out the more was taken in since it was asked for', () => {
+    const { index } = world();
+    const messages = [freshMessage(4000)];
+    const chain = chainOf(messages);
+    const told = { promptTokens: 25_000, cachedTokens: 0, outputTokens: 0 };
+    ask(index, vllm, messages, { promptTokens: 1000, cachedTokens: 0, outputTokens: 0 });
+    const age = () => index.look(chain, [vllm], 'm').reusableAge ?? Number.NaN;
+    expect(age()).toBeLessThan(0.01);
+    ask(index, vllm, [freshMessage(100_000)], told);
+    const once = age();
+    expect(once).toBeGreaterThan(0.1);
+    ask(index, vllm, [freshMessage(100_000)], told);
+    expect(age()).toBeCloseTo(2 * once, 1);
+    ask(index, vllm, messages, { promptTokens: 1000, cachedTokens: 1000, outputTokens: 0 });
+    expect(age()).toBeLessThan(0.01);
+    expect(index.look(chainOf([freshMessage(640)]), [vllm], 'm').reusableAge).toBeUndefined();
+  });
+
   test('a prompt that is on its way counts as held there, and nowhere else', () => {
     const { index } = world();
     const chain = chainOf([freshMessage(2000)]);
