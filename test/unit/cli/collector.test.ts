@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import { setUpCollector } from '../../../src/cli/collector.ts';
 
@@ -24,6 +25,17 @@ describe('the garbage collector’s set-up', () => {
     looks.shift()?.();
     expect(flags.at(-1)).toBe('--semi-space-growth-factor=1');
     expect(looks).toHaveLength(0);
+  });
+
+  it('keeps compiled code over minutes of quiet', () => {
+    expect(setUp(4, [16]).flags).toContain('--gc-memory-reducer-start-delay-ms=600000');
+  });
+
+  it('sets no flag that this Node does not know', () => {
+    const known = spawnSync(process.execPath, ['--v8-options'], { encoding: 'utf8', maxBuffer: 16 * mib }).stdout;
+    const names = setUp(1, [2]).flags.map((flag) => flag.replace(/^--(no-)?/, '').replace(/=.*/, ''));
+    expect(names.length).toBeGreaterThan(5);
+    expect(names.filter((name) => !known.includes(`--${name} (`))).toEqual([]);
   });
 
   it('does without helper threads on one core, and only there', () => {
