@@ -44,7 +44,18 @@ function makeRead(first, count) {
   }
   const wire = Buffer.from(text, 'latin1');
   const payloadBytes = ends.reduce((sum, end, index) => sum + end - (starts[index] ?? 0), 0);
-  return { wire, wireStart: 0, wireEnd: wire.length, count, starts, ends, payloadBytes, verbatim: true, last: false, retain() {} };
+  return {
+    wire,
+    wireStart: 0,
+    wireEnd: wire.length,
+    count,
+    starts,
+    ends,
+    payloadBytes,
+    verbatim: true,
+    last: false,
+    retain() {},
+  };
 }
 
 /** @type {import('../../src/domain/job.ts').Job} */

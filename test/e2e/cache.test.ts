@@ -117,7 +117,8 @@ describe('a conversation of three turns', () => {
     const { considered } = body['decision'] as { considered: { cost: object; heldTokens: number }[] };
     expect(considered).toHaveLength(2);
     const terms = ['burden', 'bonus', 'copy', 'decode', 'network', 'prefill', 'queue', 'slot', 'stall', 'total'];
-    for (const { cost } of considered) expect(Object.keys(cost).toSorted()).toEqual(terms.toSorted());
+    for (const { cost } of considered)
+      expect(Object.keys(cost).toSorted()).toEqual(terms.map((term) => `${term}Seconds`).toSorted());
     expect(await admin(proxy, '/explain/nobody')).toEqual({
       status: 404,
       body: {
