@@ -38,7 +38,10 @@ describe.runIf(installed('llama-server'))('findings on llama-server', () => {
   });
 });
 
-/** 24 blocks of 32 tokens: three answers of 230 tokens fit, a fourth doesn't. And n-gram speculation. */
+/**
+ * 24 blocks of 32 tokens: four answers of 400 tokens are preempted when each is half done, and who was waits until another
+ * has ended: a hundred steps and more, on a machine of any speed. And n-gram speculation.
+ */
 const tight = [
   ...['--max-model-len', '512', '--max-num-seqs', '4', '--block-size', '32', '--num-gpu-blocks-override', '24'],
   ...['--enforce-eager', '--enable-prompt-tokens-details'],
@@ -76,21 +79,19 @@ describe.runIf(installed('vllm'))('findings on vLLM', () => {
   it('preemption and KV exhaustion are named when answers outgrow the cache, with the victim and its gap', async () => {
     await withWarmlane(engine().url, async (warmlane) => {
       const ids = [1, 2, 3, 4].map(() => newRequestId());
-      await Promise.all(ids.map((id) => send(warmlane, withId(streamedChat(freshPrompt(), 230), id))));
-      const records = await Promise.all(ids.map((id) => warmlane.record(id)));
-      // Whom a fast machine computes again within half a second is no victim: nobody felt it.
-      const isFelt = Math.max(...records.map(({ figures }) => figures.maxItlMs ?? 0)) > 1000;
-      const preemption = await untilFound(warmlane, 'preemption', isFelt ? 'victim' : undefined);
+      await Promise.all(ids.map((id) => send(warmlane, withId(streamedChat(freshPrompt(), 400), id))));
+      const preemption = await untilFound(warmlane, 'preemption', 'victim');
       expect(preemption.evidence['preemptions']).toBeGreaterThan(0);
-      if (isFelt) {
-        expect(ids).toContain(preemption.evidence['victim']);
-        expect(preemption.evidence['gapMs']).toBeGreaterThan(500);
-      }
+      expect(ids).toContain(preemption.evidence['victim']);
+      expect(preemption.evidence['gapMs']).toBeGreaterThan(500);
       const exhaustion = await untilFound(warmlane, 'kv_exhaustion');
       // Read every two seconds, and a preemption itself frees blocks in between.
       expect(exhaustion.evidence['kvUsedPercent']).toBeGreaterThan(50);
-      const named = (await findings(warmlane)).map(({ finding }) => finding);
-      expect(named).not.toContain('prefill_stall');
+      const all = await findings(warmlane);
+      const named = all.map(({ finding }) => finding);
+      // The four don't begin in the same step: a prompt of 45 tokens may hold the first one up, a preemption's gap is no stall.
+      const stall = all.find(({ finding }) => finding === 'prefill_stall');
+      expect(stall?.evidence['worstMs'] ?? 0).toBeLessThan(Number(preemption.evidence['gapMs']));
       expect(named).not.toContain('foreign_traffic');
       expect(named).not.toContain('buffering');
     });

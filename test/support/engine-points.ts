@@ -49,6 +49,7 @@ export function sampleDigest(over: Partial<Digest> = {}): Digest {
 /** @param digests all seen at `nowMs` */
 export function windowOf(
   over: Partial<Omit<Window, 'digests'>> & { readonly digests?: readonly Digest[] } = {},
+  sinceMs = over.nowMs ?? 100_000,
 ): Window {
   const { digests = [], ...rest } = over;
   const nowMs = over.nowMs ?? 100_000;
@@ -59,6 +60,6 @@ export function windowOf(
     oldestOwnMs: Infinity,
     was: false,
     ...rest,
-    digests: digests.map((digest) => ({ digest, sinceMs: nowMs })),
+    digests: digests.map((digest) => ({ digest, sinceMs })),
   };
 }

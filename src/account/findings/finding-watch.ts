@@ -140,7 +140,7 @@ export function createFindingWatch(beganMs: number): FindingWatch {
     const window: Omit<Window, 'was'> = {
       nowMs,
       facts,
-      oldestOwnMs,
+      oldestOwnMs: one.unripe.reduce((oldest, { digest }) => Math.min(oldest, digest.fromMs), oldestOwnMs),
       points: one.series.points(),
       digests: one.digests,
     };

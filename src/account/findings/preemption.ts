@@ -5,14 +5,14 @@
 import type { EnginePoint } from '../engines/engine-point.ts';
 import type { Gap } from './digest.ts';
 import type { Sighting } from './finding.ts';
-import { lastPoints, round, sumOf, type Window } from './window.ts';
+import { lastDigests, lastPoints, round, sumOf, type Window } from './window.ts';
 
 /** A recomputation that takes less isn't felt. */
 const leastGapMs = 500;
 const timesUsual = 8;
 /** The counter may lag the last token by a step. */
 const lagMs = 1000;
-/** A finding stays this long after the last preemption, and longer while requests run that may have been the victims. */
+/** A finding stays this long after the last preemption, and after each request was known that may have been its victim. */
 const freshMs = 30_000;
 const longestMs = 600_000;
 
@@ -21,7 +21,7 @@ export interface Victim {
   readonly gap: Gap;
 }
 
-/** Requests whose largest gap began when the engine preempted: of each interval the longest gaps, one for each preemption. */
+/** Requests that stood still longest when the engine preempted: of each interval the longest gaps, one for each preemption. */
 export function victimsOf(window: Window): readonly Victim[] {
   const victims = new Map<string, Victim>();
   for (const point of preempting(window)) {
@@ -29,7 +29,7 @@ export function victimsOf(window: Window): readonly Victim[] {
     for (const { digest } of window.digests) {
       const { requestId, largestGap: gap, usualGapMs } = digest;
       if (gap === undefined || gap.gapMs < leastGapMs || gap.gapMs < timesUsual * (usualGapMs ?? 0)) continue;
-      if (gap.atMs >= point.fromMs - lagMs && gap.atMs <= point.toMs) candidates.push({ requestId, gap });
+      if (gap.atMs <= point.toMs && gap.atMs + gap.gapMs >= point.fromMs - lagMs) candidates.push({ requestId, gap });
     }
     candidates.sort((a, b) => b.gap.gapMs - a.gap.gapMs);
     for (const victim of candidates.slice(0, point.deltas.preemptions)) victims.set(victim.requestId, victim);
@@ -41,8 +41,7 @@ export function findPreemption(window: Window): Sighting | undefined {
   const points = preempting(window);
   const newest = points.at(-1);
   if (newest === undefined) return undefined;
-  const fresh = newest.toMs > window.nowMs - freshMs || window.oldestOwnMs < newest.toMs;
-  if (!fresh) return undefined;
+  if (newest.toMs <= window.nowMs - freshMs && !mayHaveVictims(window, newest)) return undefined;
   const preemptions = sumOf(points, ({ deltas }) => deltas.preemptions);
   const victims = victimsOf(window);
   const worst = victims.toSorted((a, b) => b.gap.gapMs - a.gap.gapMs)[0];
@@ -62,6 +61,14 @@ export function findPreemption(window: Window): Sighting | undefined {
       ...(newest.kvUsage === undefined ? {} : { kvUsedPercent: round(100 * newest.kvUsage, 1) }),
     },
   };
+}
+
+/** Requests of then that still run, or were heard of only now: who was preempted early may end minutes after. */
+function mayHaveVictims(window: Window, newest: EnginePoint): boolean {
+  if (window.oldestOwnMs < newest.toMs) return true;
+  return lastDigests(window, freshMs).some(
+    ({ fromMs, endMs }) => fromMs < newest.toMs && endMs > newest.fromMs - lagMs,
+  );
 }
 
 /** Whether the engine preempted somebody at that time: gaps then have that cause. @param points those that are `preempting` */

@@ -40,6 +40,27 @@ describe('the watch over findings', () => {
     expect(names).not.toContainEqual(['began', 'prefill_stall']);
   });
 
+  it('learns who was preempted from a stream that ends a minute later, though nothing else runs by then', () => {
+    const watch = createFindingWatch(1);
+    const found = () => watch.ledger.active().find(({ finding }) => finding === 'preemption')?.evidence;
+    watch.scraped('b', reading(1000, 0), 0);
+    watch.scraped('b', reading(11_000, 1), 1);
+    watch.look(11_500, () => ({ ...now(), oldestOwnMs: 9910 }));
+    expect(found()).toMatchObject({ preemptions: 1, victims: 0 });
+    watch.scraped('b', reading(69_000, 1), 1);
+    const { timeline, stamps, ...rest } = victim(10_000);
+    const atMs = Float64Array.from([
+      ...(stamps?.atMs ?? []),
+      ...Array.from({ length: 1000 }, (_, i) => 17_350 + 50 * i),
+    ]);
+    watch.finished({ ...rest, timeline: { ...timeline, lastToken: 67_300, end: 70_010 }, stamps: { atMs } }, 70_010);
+    watch.look(70_500, now);
+    expect(found()).toMatchObject({ victims: 0 });
+    watch.scraped('b', reading(71_000, 1), 0);
+    watch.look(71_500, now);
+    expect(found()).toMatchObject({ preemptions: 1, victims: 1 });
+  });
+
   it('does not wait longer than ten seconds, nor at all where nothing can be read', () => {
     const late = createFindingWatch(1);
     late.scraped('b', reading(1000, 0), 0);

@@ -43,6 +43,22 @@ describe('preemption', () => {
     expect(findPreemption(windowOf({ points, nowMs: 140_000, oldestOwnMs: 130_000 }))).toBeUndefined();
   });
 
+  it('names a victim that stood still from long before its preemption was counted, or long after', () => {
+    const slow = sampleDigest({ requestId: 'slow', usualGapMs: 60, largestGap: { atMs: 93_000, gapMs: 4000 } });
+    expect(victimsOf(windowOf({ points, digests: [slow] })).map(({ requestId }) => requestId)).toEqual(['slow']);
+    const over = sampleDigest({ requestId: 'over', usualGapMs: 60, largestGap: { atMs: 90_000, gapMs: 4000 } });
+    expect(victimsOf(windowOf({ points, digests: [over] }))).toEqual([]);
+  });
+
+  it('holds for half a minute after its victim became known, however late that is', () => {
+    const late = { ...victim, fromMs: 90_000, endMs: 170_000 };
+    const window = (sinceMs: number) => windowOf({ points, nowMs: 172_000, digests: [late] }, sinceMs);
+    expect(findPreemption(window(171_000))?.evidence).toMatchObject({ victim: 'victim' });
+    expect(findPreemption(window(141_000))).toBeUndefined();
+    const stranger = windowOf({ points, nowMs: 172_000, digests: [{ ...victim, fromMs: 120_000, endMs: 171_000 }] });
+    expect(findPreemption(stranger)).toBeUndefined();
+  });
+
   it('is not named where the counter stands still or is unknown', () => {
     expect(
       findPreemption(
