@@ -7,7 +7,6 @@ import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
 
 import { setUpCollector } from './cli/collector.ts';
 import { createLineBuffer } from './cli/line-buffer.ts';
-import { runCli } from './cli/run.ts';
 
 setUpCollector({
   cores: availableParallelism(),
@@ -15,6 +14,9 @@ setUpCollector({
   youngBytes: () => getHeapSpaceStatistics().find((space) => space.space_name === 'new_space')?.space_size ?? Infinity,
   later: (waitMs, call) => void setTimeout(call, waitMs).unref(),
 });
+
+// Only now: loading the rest makes the first full collection, which must find the flags set.
+const { runCli } = await import('./cli/run.ts');
 
 // Whoever read our output may be gone; that is no reason to stop serving, and nothing is left to tell it to.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});

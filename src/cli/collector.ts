@@ -17,18 +17,24 @@ export interface Collector {
 const mostYoungBytes = 16 * 1024 * 1024;
 const lookMs = 250;
 
-/** What a burst left behind is given back to the system after so long a quiet. */
-const tidyUpMs = 600_000;
+/** The most that V8 takes, 24 days. */
+const longestDelayMs = 2 ** 31 - 1;
+/** V8 forgets the shape of objects of which none was alive in so many full collections; at first 2. */
+const shapesKeptFor = 255;
 
-/** One call, at the start. */
+/** One call, before anything else is loaded. */
 export function setUpCollector(collector: Collector): void {
   // Without this V8 comes to put what a request makes straight into old space, where it keeps all that it refers to alive until
   // a full collection: 18 KB promoted per short request against 2, and a third more CPU (seen with --trace-gc on Node 20).
   collector.setFlag('--no-allocation-site-pretenuring');
   // V8 tidies up some seconds after the work has ceased. It then finds no request alive, forgets the shapes of requests, and with
   // them all compiled code that knows them: who comes after half a minute of quiet meets a proxy as slow as one just started
-  // (2 ms of CPU instead of 0.5 for each of the first hundreds; seen with --trace-deopt as "weak objects").
-  collector.setFlag(`--gc-memory-reducer-start-delay-ms=${tidyUpMs}`);
+  // (2 ms of CPU instead of 0.5 for each of the first thousand; seen with --trace-deopt as "weak objects"). It can't be switched
+  // off while V8 runs, but put off for weeks; what a burst left behind goes back to the system with the next full collection.
+  // Must be set before the first one: a wait that has begun is renewed at its old length (seen with --trace-gc-verbose).
+  collector.setFlag(`--gc-memory-reducer-start-delay-ms=${longestDelayMs}`);
+  // The same at collections while long streams run and no other request does.
+  collector.setFlag(`--retain-maps-for-n-gc=${shapesKeptFor}`);
   if (collector.cores === 1) for (const flag of helperless) collector.setFlag(flag);
   boundYoung(collector);
 }

@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { setUpCollector } from '../../../src/cli/collector.ts';
 
@@ -28,13 +29,22 @@ describe('the garbage collector’s set-up', () => {
   });
 
   it('keeps compiled code over minutes of quiet', () => {
-    expect(setUp(4, [16]).flags).toContain('--gc-memory-reducer-start-delay-ms=600000');
+    expect(setUp(4, [16]).flags).toEqual(
+      expect.arrayContaining(['--gc-memory-reducer-start-delay-ms=2147483647', '--retain-maps-for-n-gc=255']),
+    );
+  });
+
+  it('is done before the rest is loaded, which makes the first full collection', () => {
+    const main = readFileSync(new URL('../../../src/main.ts', import.meta.url), 'utf8');
+    const early = [...main.matchAll(/^import .* from '(.*)';$/gm)].map(([, from]) => from);
+    expect(early.filter((from) => from?.startsWith('.'))).toEqual(['./cli/collector.ts', './cli/line-buffer.ts']);
+    expect(main.indexOf('setUpCollector({')).toBeLessThan(main.indexOf("await import('./cli/run.ts')"));
   });
 
   it('sets no flag that this Node does not know', () => {
     const known = spawnSync(process.execPath, ['--v8-options'], { encoding: 'utf8', maxBuffer: 16 * mib }).stdout;
     const names = setUp(1, [2]).flags.map((flag) => flag.replace(/^--(no-)?/, '').replace(/=.*/, ''));
-    expect(names.length).toBeGreaterThan(5);
+    expect(names.length).toBeGreaterThan(6);
     expect(names.filter((name) => !known.includes(`--${name} (`))).toEqual([]);
   });
 
