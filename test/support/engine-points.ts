@@ -58,6 +58,7 @@ export function windowOf(
     facts: { engine: 'vllm' },
     points: [],
     oldestOwnMs: Infinity,
+    oldestUnseenMs: Infinity,
     was: false,
     ...rest,
     digests: digests.map((digest) => ({ digest, sinceMs })),

@@ -140,7 +140,8 @@ export function createFindingWatch(beganMs: number): FindingWatch {
     const window: Omit<Window, 'was'> = {
       nowMs,
       facts,
-      oldestOwnMs: one.unripe.reduce((oldest, { digest }) => Math.min(oldest, digest.fromMs), oldestOwnMs),
+      oldestOwnMs,
+      oldestUnseenMs: one.unripe.reduce((oldest, { digest }) => Math.min(oldest, digest.fromMs), Infinity),
       points: one.series.points(),
       digests: one.digests,
     };

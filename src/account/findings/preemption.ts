@@ -28,6 +28,8 @@ export function victimsOf(window: Window): readonly Victim[] {
     const candidates: Victim[] = [];
     for (const { digest } of window.digests) {
       const { requestId, largestGap: gap, usualGapMs } = digest;
+      // It was named for an earlier one: then others stood still, too.
+      if (victims.has(requestId)) continue;
       if (gap === undefined || gap.gapMs < leastGapMs || gap.gapMs < timesUsual * (usualGapMs ?? 0)) continue;
       if (gap.atMs <= point.toMs && gap.atMs + gap.gapMs >= point.fromMs - lagMs) candidates.push({ requestId, gap });
     }
@@ -65,7 +67,7 @@ export function findPreemption(window: Window): Sighting | undefined {
 
 /** Requests of then that still run, or were heard of only now: who was preempted early may end minutes after. */
 function mayHaveVictims(window: Window, newest: EnginePoint): boolean {
-  if (window.oldestOwnMs < newest.toMs) return true;
+  if (Math.min(window.oldestOwnMs, window.oldestUnseenMs) < newest.toMs) return true;
   return lastDigests(window, freshMs).some(
     ({ fromMs, endMs }) => fromMs < newest.toMs && endMs > newest.fromMs - lagMs,
   );

@@ -13,8 +13,10 @@ export interface Window {
   readonly points: readonly EnginePoint[];
   /** Finished requests that no later reading can shed another light on, oldest first. */
   readonly digests: readonly Seen[];
-  /** When the oldest own request began that still runs there, or isn't among the digests yet; Infinity without any. */
+  /** When the oldest own request that still runs there began; Infinity without any. */
   readonly oldestOwnMs: number;
+  /** The same of those that ended and are not among the digests yet. */
+  readonly oldestUnseenMs: number;
   /** The finding held when it was last looked. */
   readonly was: boolean;
 }

@@ -61,6 +61,25 @@ describe('the watch over findings', () => {
     expect(found()).toMatchObject({ preemptions: 1, victims: 1 });
   });
 
+  it('finds a llama-server’s context full as soon as those have ended that filled it', () => {
+    const watch = createFindingWatch(1);
+    const facts = { engine: 'llama-server', slots: 2, contextTokens: 1000 };
+    const full = (atMs: number) =>
+      ({ kind: 'read', reading: { atMs, gauges: { running: 2, waiting: 1 }, counters: {} } }) as const;
+    for (let atMs = 2000; atMs <= 12_000; atMs += 2000) watch.scraped('b', full(atMs), 2);
+    for (const requestId of ['one', 'two'])
+      watch.finished(
+        sampleRecord({
+          ...{ backend: 'b', engine: 'llama-server', requestId },
+          timeline: { received: 900, sent: 1000, firstToken: 1900, lastToken: 12_400, end: 12_500 },
+          tokens: { prompt: { value: 980, source: 'timings' }, output: { value: 20, source: 'timings' } },
+        }),
+        12_500,
+      );
+    const found = watch.look(13_000, () => ({ facts, oldestOwnMs: Infinity }));
+    expect(found.map(({ kind, finding }) => [kind, finding.finding])).toContainEqual(['began', 'kv_exhaustion']);
+  });
+
   it('does not wait longer than ten seconds, nor at all where nothing can be read', () => {
     const late = createFindingWatch(1);
     late.scraped('b', reading(1000, 0), 0);

@@ -32,6 +32,14 @@ describe('preemption', () => {
     ]);
   });
 
+  it('names each victim once: one that stands still over several readings leaves the later ones to others', () => {
+    const two = pointsUntil(100_000, [{ deltas: { preemptions: 1 } }, {}, { deltas: { preemptions: 1 } }, {}]);
+    const long = sampleDigest({ requestId: 'long', usualGapMs: 60, largestGap: { atMs: 93_000, gapMs: 20_000 } });
+    const short = sampleDigest({ requestId: 'short', usualGapMs: 60, largestGap: { atMs: 97_000, gapMs: 2000 } });
+    const found = victimsOf(windowOf({ points: two, digests: [short, long] }));
+    expect(found.map(({ requestId }) => requestId)).toEqual(['long', 'short']);
+  });
+
   it('is named without a victim of ours: it may have been somebody else’s', () => {
     expect(findPreemption(windowOf({ points }))?.evidence).toMatchObject({ preemptions: 1, victims: 0 });
   });
