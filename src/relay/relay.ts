@@ -102,6 +102,8 @@ export class Relay implements UpstreamHandler, Ticked {
   }
 
   start(): void {
+    // Taken back or ended before its turn came: whoever ended it listens to the client now.
+    if (this.#over) return;
     const { job, target, path, headers, fresh, backend } = this.#request;
     const { settings, upstream, client } = this.#deps;
     client.onGone(guard(() => this.#clientGone('client_left'), this.#broke));

@@ -74,6 +74,8 @@ export interface RelayWorldOptions {
   readonly eventFlags?: number;
   readonly deadlines?: Partial<RelaySettings['deadlines']>;
   readonly shared?: SharedTime;
+  /** What is done to it before it begins, and by whom the client is listened to then: no exchange is begun. */
+  readonly before?: (relay: Relay, client: ClientPort) => void;
 }
 
 export interface SharedTime {
@@ -224,8 +226,12 @@ export function createRelayWorld(options: RelayWorldOptions = {}): RelayWorld {
     cuts: 0,
     leave: () => listeners.gone(),
     drain: () => listeners.drain(),
+    get handler() {
+      if (handler === undefined) throw new Error('no exchange was begun');
+      return handler;
+    },
   };
+  options.before?.(relay, client);
   relay.start();
-  if (handler === undefined) throw new Error('no exchange was begun');
-  return Object.assign(world, { handler });
+  return world;
 }
