@@ -130,7 +130,6 @@ export function createRouting(settings: RouteSettings, deps: RoutingDeps): Routi
       outputTokens: speeds.outputTokens(model),
       sessionHome,
       waitedMs: place?.waitedMs ?? 0,
-      reusableAge: look?.reusableAge,
     });
     const candidate = (backend: BackendView): Candidate => {
       const { name } = backend;
@@ -146,6 +145,7 @@ export function createRouting(settings: RouteSettings, deps: RoutingDeps): Routi
         decoding: held.decoding,
         contextTokens: held.contextTokens,
         heldTokens: look?.held.get(name)?.tokens ?? 0,
+        heldAge: look?.held.get(name)?.age ?? 1,
         indexTokens: index.heldTokens(name),
         fullShare: index.fullShare(name),
         speed,
@@ -288,8 +288,10 @@ function createErrand(parts: ErrandParts, { clock, speeds, prefillLoad, fleet }:
     timer?.cancel();
     visit?.end(told);
     granted?.used?.(told);
-    prefillLoad.correct(backend.name, computedTokens(told, { promptTokens, uncachedTokens }) - uncachedTokens);
-    if (!told.computed || !isHere()) return;
+    if (!isHere()) return;
+    const unforeseen = computedTokens(told, { promptTokens, uncachedTokens }) - uncachedTokens;
+    prefillLoad.correct(backend.name, unforeseen, clock.nowMs() - sentMs);
+    if (!told.computed) return;
     const now = granted?.load;
     speeds.learn(backend, model, {
       told,

@@ -19,17 +19,9 @@ export interface RouteJobParts {
   readonly outputTokens: number;
   readonly sessionHome: string | undefined;
   readonly waitedMs: number;
-  readonly reusableAge: number | undefined;
 }
 
-export function routeJobOf({
-  job,
-  promptTokens,
-  outputTokens,
-  sessionHome,
-  waitedMs,
-  reusableAge,
-}: RouteJobParts): RouteJob {
+export function routeJobOf({ job, promptTokens, outputTokens, sessionHome, waitedMs }: RouteJobParts): RouteJob {
   const made: { -readonly [key in keyof RouteJob]: RouteJob[key] } = {
     promptTokens: job.generates ? Math.max(1, promptTokens ?? Math.ceil(job.bodyBytes / bytesPerToken)) : 0,
     outputTokens: Math.max(1, Math.min(outputTokens, job.maxOutputTokens ?? Infinity)),
@@ -40,7 +32,6 @@ export function routeJobOf({
   };
   if (job.session !== undefined) made.sessionKey = hashText(job.session);
   if (sessionHome !== undefined) made.sessionHome = sessionHome;
-  if (reusableAge !== undefined) made.reusableAge = reusableAge;
   return made;
 }
 

@@ -31,6 +31,8 @@ export interface Candidate {
   readonly contextTokens: number;
   /** of this prompt, as the index believes */
   readonly heldTokens: number;
+  /** how near that is to being pushed out there, 0 to 1; absent: 1 */
+  readonly heldAge?: number;
   /** all that the index believes to be held there */
   readonly indexTokens: number;
   /** how full its cache is believed to be, 0 to 1; absent: full */
@@ -60,8 +62,6 @@ export interface RouteJob {
   readonly sessionKey?: number;
   /** backend that served the session last */
   readonly sessionHome?: string;
-  /** of what a backend holds most of: how near it is to being pushed out there, 0 to 1; absent: 1 */
-  readonly reusableAge?: number;
   /** how long it has waited for a place so far; absent: 0 */
   readonly waitedSeconds?: number;
 }

@@ -20,8 +20,11 @@ export interface PrefillLoad {
   share(backend: string, tokensPerSecond: number): number;
   /** So many tokens more are to be computed there. */
   add(backend: string, tokens: number): void;
-  /** It were so many more than was thought, or fewer; of a backend that was forgotten nothing is learnt. */
-  correct(backend: string, tokens: number): void;
+  /**
+   * Of those that were added so long ago it were so many more than was thought, or fewer: what is left of them by now. Of a
+   * backend that was forgotten nothing is learnt.
+   */
+  correct(backend: string, tokens: number, agoMs: number): void;
   /** A first token came there: so many tokens more are computed. */
   done(backend: string, tokens: number): void;
   /** Tokens computed there so far, of prompts whose first token came; only differences mean something. */
@@ -45,11 +48,11 @@ export function createPrefillLoad({ nowMs }: { readonly nowMs: () => number }): 
       work.tokens = left(work, atMs) + tokens;
       work.atMs = atMs;
     },
-    correct(backend, tokens) {
+    correct(backend, tokens, agoMs) {
       const atMs = nowMs();
       const work = byBackend.get(backend);
       if (work === undefined) return;
-      work.tokens = Math.max(0, left(work, atMs) + tokens);
+      work.tokens = Math.max(0, left(work, atMs) + tokens * Math.exp(-agoMs / fadeMs));
       work.atMs = atMs;
     },
     done(backend, tokens) {

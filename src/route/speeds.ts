@@ -135,12 +135,13 @@ export function createSpeeds(): Speeds {
     networkSeconds: (backend) => (byBackend.get(backend)?.networkMs ?? 0) / 1000,
     seenSlots: (backend) => byBackend.get(backend)?.slots.limit,
     began(backend, begun) {
-      const { rate, slots, speed } = learntOf(backend);
+      const { rate, slots, speed } = byBackend.get(backend.name) ?? learntOf(backend);
       if (rate.tokensPerSecond !== undefined) slots.learn({ ...begun, stepMs: speed.decodeBaseMs });
     },
     outputTokens: (model) => outputs.get(model ?? '')?.tokens ?? firstOutputTokens,
     learn(backend, model, { sent, told }) {
-      const learnt = learntOf(backend);
+      // It may have been sent when the backend had other models: what it is now doesn't change by that.
+      const learnt = byBackend.get(backend.name) ?? learntOf(backend);
       const { promptTokens = sent.promptTokens, cachedTokens, tpotMs } = told;
       // Told is the sum over all choices, which come side by side: a step yields a token of each.
       const choices = Math.max(1, told.choices ?? sent.choices ?? 1);

@@ -24,7 +24,9 @@ export function createFakeIndex(tokensOf: (bytes: number) => number = (bytes) =>
       const best = found.toSorted(([, a], [, b]) => b - a)[0];
       return {
         promptTokens,
-        held: new Map(found.map(([name, tokens]) => [name, { tokens: Math.min(tokens, promptTokens - 1), chunks: 1 }])),
+        held: new Map(
+          found.map(([name, tokens]) => [name, { tokens: Math.min(tokens, promptTokens - 1), chunks: 1, age: 1 }]),
+        ),
         reusableTokens: Math.min(best?.[1] ?? 0, promptTokens - 1),
         ...(best === undefined ? {} : { reusableAt: best[0] }),
         cause: () => 'new',

@@ -34,7 +34,7 @@ export function createTrueIndex({ engines, promptOf }: TrueIndexDeps): WarmIndex
     const { blockTokens = 1 } = backend;
     const most = Math.min(comingTokens, prompt.tokenCount - 1);
     const tokens = Math.max(engines.get(backend.name)?.peek(prompt) ?? 0, Math.floor(most / blockTokens) * blockTokens);
-    return { tokens, chunks };
+    return { tokens, chunks, age: 1 };
   }
 
   return {

@@ -52,20 +52,32 @@ export interface Costed {
 
 export function createWarm(settings: CostSettings): Policy {
   return (job, candidates) => {
-    let mostHeld = 0;
-    for (const { heldTokens } of candidates) mostHeld = Math.max(mostHeld, heldTokens);
-    // What is asked for once while a cache takes in its whole size would, shared out, be pushed out everywhere.
-    const unused = Math.min(1, (job.reusableAge ?? 1) * candidates.length);
-    const costed = candidates.map((candidate) => ({
-      candidate,
-      cost: costOf(job, candidate, settings, { mostHeld, unused }),
-    }));
+    const copied = copiedFrom(candidates);
+    const costed = candidates.map((candidate) => ({ candidate, cost: costOf(job, candidate, settings, copied) }));
     costed.sort((a, b) => a.cost.total - b.cost.total);
     breakTies(costed, job);
     const { going, againMs } = waitFor(job, costed);
     const ranking: Ranking = { ranked: withReasons(job, going, candidates), hold: isHeld(candidates, settings) };
     return againMs === undefined ? ranking : { ...ranking, againMs };
   };
+}
+
+interface Copied {
+  readonly mostHeld: number;
+  readonly unused: number;
+}
+
+/** Of those that hold most, the one that was asked last tells how often it is asked for. */
+function copiedFrom(candidates: readonly Candidate[]): Copied {
+  let mostHeld = 0;
+  let age = 1;
+  for (const { heldTokens, heldAge = 1 } of candidates) {
+    if (heldTokens < mostHeld) continue;
+    age = heldTokens > mostHeld ? heldAge : Math.min(age, heldAge);
+    mostHeld = heldTokens;
+  }
+  // What is asked for once while a cache takes in its whole size would, shared out, be pushed out everywhere.
+  return { mostHeld, unused: Math.min(1, age * candidates.length) };
 }
 
 /**
@@ -76,7 +88,7 @@ export function costOf(
   job: RouteJob,
   candidate: Candidate,
   settings: CostSettings,
-  copied: { readonly mostHeld: number; readonly unused: number } = { mostHeld: candidate.heldTokens, unused: 1 },
+  copied: Copied = { mostHeld: candidate.heldTokens, unused: 1 },
 ): RouteCost {
   const { lambda, nu, rho, kappa } = settings;
   const { speed, weight } = candidate;

@@ -85,7 +85,7 @@ export function lookAt(view: PromptView, backends: readonly BackendView[], deps:
     const { tokens, chunks } = holdingOf(holder, view, { depth, ends });
     deepestResident = Math.max(deepestResident, depth.resident);
     if (chunks === 0) continue;
-    held.set(backend.name, { tokens, chunks });
+    held.set(backend.name, { tokens, chunks, age: ageOf(table, { holder, chunks }, chain) });
     if (tokens > reusableTokens) {
       reusableTokens = tokens;
       best = { holder, chunks };
@@ -97,7 +97,7 @@ export function lookAt(view: PromptView, backends: readonly BackendView[], deps:
     promptTokens,
     held,
     reusableTokens,
-    ...(best === undefined ? {} : { reusableAt: best.holder.name, reusableAge: ageOf(table, best, chain) }),
+    ...(best === undefined ? {} : { reusableAt: best.holder.name }),
     ...(differs ? { divergence: placeOf(chain, deepest) } : {}),
     cause(name) {
       const index = backends.findIndex((backend) => backend.name === name);

@@ -23,6 +23,8 @@ export interface Held {
   readonly tokens: number;
   /** chunks of the chain that are believed to be held */
   readonly chunks: number;
+  /** how near they are to being pushed out: 0 touched just now, 1 about to go or unknown; what they take in counts themselves */
+  readonly age: number;
 }
 
 export interface Look {
@@ -33,8 +35,6 @@ export interface Look {
   /** most tokens held anywhere */
   readonly reusableTokens: number;
   readonly reusableAt?: string;
-  /** how near that is to being pushed out there: 0 touched just now, 1 about to go or unknown */
-  readonly reusableAge?: number;
   /** first chunk that no prompt seen before has, and where that is; absent when every chunk is known */
   readonly divergence?: PromptPlace;
   /** why `backend` does not hold more; undefined when it holds all that it can */

@@ -33,17 +33,28 @@ describe('the share of its time that a backend computes prompts', () => {
   it('is put right by what the engine had cached, and never falls below nothing', () => {
     const { load } = setUp();
     load.add('a', 15_000);
-    load.correct('a', -7500);
+    load.correct('a', -7500, 0);
     expect(load.share('a', 1000)).toBeCloseTo(0.5, 9);
-    load.correct('a', -1e9);
+    load.correct('a', -1e9, 0);
     expect(load.share('a', 1000)).toBe(0);
+  });
+
+  it('is put right by what is left of a prompt that was sent long ago', () => {
+    const { clock, load } = setUp();
+    load.add('a', 1000);
+    clock.nowMs += 60_000;
+    load.correct('a', 19_000, 60_000);
+    expect(load.share('a', 1000)).toBeCloseTo((20 / 15) * Math.exp(-4), 9);
+    load.add('a', 15_000);
+    load.correct('a', -1000, 60_000);
+    expect(load.share('a', 1000)).toBeGreaterThan(1);
   });
 
   it('keeps nothing of a backend that was forgotten, though its last answers end later', () => {
     const { load } = setUp();
     load.add('a', 15_000);
     load.forget('a');
-    load.correct('a', 500);
+    load.correct('a', 500, 0);
     expect(load.share('a', 1000)).toBe(0);
   });
 
@@ -54,7 +65,7 @@ describe('the share of its time that a backend computes prompts', () => {
     load.add('a', 300);
     load.done('a', 300);
     load.add('a', 200);
-    load.correct('a', -150);
+    load.correct('a', -150, 0);
     load.done('a', 200);
     expect(load.computed('a')).toBe(500);
     expect(load.computed('b')).toBe(0);

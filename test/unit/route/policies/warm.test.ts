@@ -193,9 +193,9 @@ describe('the warm policy', () => {
   });
 
   it('lets what is asked for all the time be held by each backend, and keeps together what is not', () => {
-    const to = (reusableAge: number) => {
-      const job = { ...sampleRouteJob({ promptTokens: 2000 }), reusableAge };
-      const holder = sampleCandidate('a', { speed: rate1000, heldTokens: 1500, pendingTokens: 3500 });
+    const job = sampleRouteJob({ promptTokens: 2000 });
+    const to = (heldAge: number) => {
+      const holder = sampleCandidate('a', { speed: rate1000, heldTokens: 1500, heldAge, pendingTokens: 3500 });
       return namesOf(warm(job, [holder, sampleCandidate('b', { speed: rate1000 })]))[0];
     };
     // Of two backends: seen again on each before half of a cache is taken in, or not.
@@ -203,6 +203,21 @@ describe('the warm policy', () => {
     expect(to(0.1)).toBe('b');
     expect(to(0.5)).toBe('a');
     expect(to(1)).toBe('a');
+    // Of several that hold it, the one that was asked last tells, whatever their order; one that holds less says nothing.
+    const copies = (ages: readonly [number, number, number]) => {
+      const [first, second, short] = ages.map((heldAge) => ({
+        speed: rate1000,
+        heldTokens: 1500,
+        heldAge,
+        pendingTokens: 3500,
+      }));
+      const holders = [sampleCandidate('a', first), sampleCandidate('c', second)];
+      const rest = [sampleCandidate('d', { ...short, heldTokens: 100 }), sampleCandidate('b', { speed: rate1000 })];
+      return namesOf(warm(job, [...holders, ...rest]))[0];
+    };
+    expect(copies([1, 0, 1])).toBe('b');
+    expect(copies([0, 1, 1])).toBe('b');
+    expect(copies([1, 1, 0])).not.toBe('b');
   });
 
   it('takes no backend for busier than its figures can tell', () => {

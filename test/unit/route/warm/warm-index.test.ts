@@ -86,7 +86,7 @@ describe('what is held', () => {
     const chain = chainOf(messages);
     const told = { promptTokens: 25_000, cachedTokens: 0, outputTokens: 0 };
     ask(index, vllm, messages, { promptTokens: 1000, cachedTokens: 0, outputTokens: 0 });
-    const age = () => index.look(chain, [vllm], 'm').reusableAge ?? Number.NaN;
+    const age = () => index.look(chain, [vllm], 'm').held.get(vllm.name)?.age ?? Number.NaN;
     expect(age()).toBeLessThan(0.01);
     ask(index, vllm, [freshMessage(100_000)], told);
     const once = age();
@@ -95,7 +95,7 @@ describe('what is held', () => {
     expect(age()).toBeCloseTo(2 * once, 1);
     ask(index, vllm, messages, { promptTokens: 1000, cachedTokens: 1000, outputTokens: 0 });
     expect(age()).toBeLessThan(0.01);
-    expect(index.look(chainOf([freshMessage(640)]), [vllm], 'm').reusableAge).toBeUndefined();
+    expect(index.look(chainOf([freshMessage(640)]), [vllm], 'm').held.get(vllm.name)).toBeUndefined();
   });
 
   test('a prompt that is on its way counts as held there, and nowhere else', () => {
