@@ -63,6 +63,8 @@ export interface AccountingDeps {
   readonly running: () => readonly (OwnRequest & RunningRequest)[];
   readonly waiting: () => number;
   readonly lanes: LaneFigures;
+  /** Takes in what has ended and was not looked at yet. */
+  readonly settle: () => void;
   /** Records that sinks failed on, by the sink's name. */
   readonly lost: () => Iterable<readonly [string, number]>;
   /** For the standard `OTEL_*` variables. */
@@ -149,7 +151,10 @@ export function createAccounting(deps: AccountingDeps): Accounting {
   if (deps.answerCache !== undefined) registerAnswerCacheMetrics(meter, deps.answerCache);
   if (deps.warmUp !== undefined) registerWarmUpMetrics(meter, deps.warmUp);
   if (deps.batches !== undefined) registerBatchMetrics(meter, deps.batches);
-  deps.fleet.onEngineScrape(engines.scraped);
+  deps.fleet.onEngineScrape((backend, scrape) => {
+    deps.settle();
+    engines.scraped(backend, scrape);
+  });
   const ceiling = createCeilingAccount(config.ceiling, {
     beganMs: clock.nowMs(),
     aliases: deps.aliases,
@@ -159,6 +164,7 @@ export function createAccounting(deps: AccountingDeps): Accounting {
   });
   registerCeilingMetrics(meter, () => ceiling.minute(clock.nowMs()));
   const refresh = refresherOf(ceiling, clock);
+  meter.before(async () => deps.settle());
   meter.before(refresh);
   const ceilingWatch = watchCeiling(ceiling, refresh, deps);
   registerEngineMetrics(meter, { engines: engines.engines, findings: engines.findings, nowMs: () => clock.nowMs() });
@@ -195,6 +201,7 @@ export function createAccounting(deps: AccountingDeps): Accounting {
     boundsOf: slo.boundsOf,
     engine: (backend) => engines.series(backend)?.latest(),
     stop() {
+      deps.settle();
       engines.stop();
       ceilingWatch.stop();
       return metrics.stop();

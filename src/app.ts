@@ -42,9 +42,11 @@ import { createByteBudget } from './platform/byte-budget.ts';
 import { type Clock, systemClock } from './platform/clock.ts';
 import type { Batches } from './batches.ts';
 import { noBatchesPage } from './http/no-batches-page.ts';
+import { createLater } from './platform/later.ts';
 import type { Log } from './platform/log.ts';
 import { ownVersion } from './platform/own-version.ts';
 import { type Resolver, systemResolver } from './platform/resolver.ts';
+import { within } from './platform/within.ts';
 import { loadXxhash } from './platform/xxhash.ts';
 import { createTicker } from './relay/ticker.ts';
 import { createTunnels } from './relay/tunnel.ts';
@@ -174,8 +176,10 @@ export async function startApp(
     maxReclaims: () => (laneSettings().reclaim.enabled ? laneSettings().reclaim.maxTimes : 0),
     reader: createPromptReader(prefixDefaults, hash),
   });
+  const later = createLater(clock);
   const accounting: Accounting = createAccounting({
     config,
+    settle: later.flush,
     clock,
     log,
     fleet,
@@ -227,6 +231,7 @@ export async function startApp(
     prefills: createPrefillLog(),
     decodes: accounting.decodes,
     sinks,
+    later,
     assess(record, job) {
       accounting.assess(record, job);
       promptTrace?.add(record, job);
@@ -299,7 +304,10 @@ export async function startApp(
         attemptEnd: (end) => observer.attemptEnd(end),
         mark: (name, atMs) => observer.mark(name, atMs),
         responseBytes: (bytes) => observer.responseBytes(bytes),
-        finish: (ending) => sinks.add(observer.finish(ending)),
+        finish(ending) {
+          const record = observer.finish(ending);
+          later.add(() => sinks.add(record));
+        },
       };
     },
     closing: () => (stopping ? shuttingDown() : undefined),
@@ -309,6 +317,7 @@ export async function startApp(
     cors: config.http.cors,
   });
   const adminApp = createAdminApp({
+    settle: later.flush,
     running,
     fleet: () => fleet.snapshot(),
     load: (backend) => owner.load(backend),
@@ -346,6 +355,7 @@ export async function startApp(
   batches?.start();
 
   const kill = () => {
+    later.close();
     void batches?.close();
     ownRoutes?.endAll();
     warmUp?.stop();
@@ -381,7 +391,8 @@ export async function startApp(
     async stop() {
       stopping = true;
       warmUp?.stop();
-      void batches?.stop(Math.min(config.http.drainMs, batchGraceMs));
+      // Lines that are nearly done are let finish; the others begin anew elsewhere or later.
+      void batches?.stop(Math.min(config.http.drainMs, 5000));
       pipeline.drain(shuttingDown());
       const closed = data.close();
       const deadline = clock.timer(config.http.drainMs, () => {
@@ -407,22 +418,8 @@ export async function startApp(
   };
 }
 
-/** Lines that are nearly done are let finish; the others begin anew elsewhere or later. */
-const batchGraceMs = 5000;
-
 /** After the last stream's end its last bytes still have to reach a client that reads slowly. */
 const lastBytesMs = 1000;
-
-/** Resolves with the promise, or after so long; leaves no timer behind that would keep the process alive. */
-function within(done: Promise<unknown>, ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    void done.then(() => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
-}
 
 /** For those who keep the object. */
 function replaceAll(held: Record<string, string>, by: Readonly<Record<string, string>>): void {

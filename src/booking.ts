@@ -44,7 +44,7 @@ export interface BookedPassage {
   readonly terms: { readonly booked: (record: RequestRecord, job: Job | undefined) => void } | undefined;
 }
 
-type BookingDeps = Pick<PipelineDeps, 'clock' | 'log' | 'sticky' | 'sinks' | 'assess' | 'warmUp'>;
+type BookingDeps = Pick<PipelineDeps, 'clock' | 'log' | 'sticky' | 'sinks' | 'assess' | 'later' | 'warmUp'>;
 
 /** @returns books one ended passage; never throws */
 export function createBooking(deps: BookingDeps): (passage: BookedPassage, how: Ending) => void {
@@ -65,20 +65,22 @@ export function createBooking(deps: BookingDeps): (passage: BookedPassage, how: 
       });
     passage.errand?.ended(toldBy(record));
     learn(record, passage);
-    assess(record, passage.job);
-    deps.sinks.add(record);
+    if (deps.later === undefined) look(record, passage.job);
+    else deps.later.add(() => look(record, passage.job));
     passage.recording?.settle(record);
     deps.warmUp?.recorded(record, passage.job);
     passage.stay?.ended(countsOf(record));
     passage.terms?.booked(record, passage.job);
   }
 
-  function assess(record: RequestRecord, job: Job | undefined): void {
+  /** Nobody waits for it. */
+  function look(record: RequestRecord, job: Job | undefined): void {
     try {
       deps.assess(record, job);
     } catch (error) {
       log.error('a record was not assessed', { requestId: record.requestId, error: errorText(error) });
     }
+    deps.sinks.add(record);
   }
 
   function learn(record: RequestRecord, { observer, job, link, caller }: BookedPassage): void {

@@ -17,6 +17,7 @@ import type { ByteBudget } from './platform/byte-budget.ts';
 import type { ClientHead } from './platform/client-port.ts';
 import type { Clock } from './platform/clock.ts';
 import type { Fingerprint } from './platform/fingerprint.ts';
+import type { Later } from './platform/later.ts';
 import type { Log } from './platform/log.ts';
 import type { RequestBody, UpstreamClient } from './platform/upstream/port.ts';
 import type { ParsedTarget } from './platform/upstream/target.ts';
@@ -89,6 +90,8 @@ export interface PipelineDeps {
   /** Counts the streams that decode on each backend. */
   readonly decodes?: DecodeStarts | undefined;
   readonly sinks: { add(record: RequestRecord): void };
+  /** Has a record looked at a little later, with others; absent: at once. */
+  readonly later?: Pick<Later, 'add'> | undefined;
   /** Where a request stands in its trace; absent while tracing is off. */
   readonly beginTrace?: ((head: ClientHead) => TraceIds) | undefined;
   /** Tells repeated requests; absent unless they are looked for. */

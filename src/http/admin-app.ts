@@ -10,6 +10,8 @@ import { isFixedHost, isLoopback, mayName, type ListeningOn } from './host-guard
 import type { HttpSettings } from './settings.ts';
 
 export interface AdminDeps {
+  /** Takes in what has ended and was not looked at yet. */
+  readonly settle: () => void;
   /** Requests and open tunnels. */
   readonly running: () => readonly RunningView[];
   readonly fleet: () => FleetSnapshot;
@@ -44,7 +46,10 @@ export function createAdminApp(deps: AdminDeps): Hono {
   const app = new Hono();
   app.use(async (c, next) => {
     const on = deps.listeningOn();
-    if (mayName(c.req.header('host'), on)) return next();
+    if (mayName(c.req.header('host'), on)) {
+      deps.settle();
+      return next();
+    }
     const message =
       `The admin listener is on loopback and answers only to a Host of this machine (localhost, 127.0.0.1, [::1], ${on.host}). ` +
       'Ask it by one of these, or have it listen on another address (--admin-listen).';

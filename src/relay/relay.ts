@@ -365,15 +365,11 @@ export class Relay implements UpstreamHandler, Ticked {
 
   /** R03: an error with a status as the very first event becomes a true status. */
   #firstEventError(): boolean {
-    const { tap } = this.#deps;
-    const status = tap.error?.status;
-    if (tap.error === undefined || status === undefined || status < 400 || status > 599) return false;
+    const { status, message = '', body } = this.#deps.tap.error ?? {};
+    if (status === undefined || status < 400 || status > 599) return false;
     if (((this.#reader?.flags ?? 0) & EventFlag.token) !== 0) return false;
     this.#abort();
-    this.#fail(
-      streamErrorRefusal(status, tap.error.message, tap.error.body),
-      this.#engineDied ? this.#afterCrash() : againAt(status),
-    );
+    this.#fail(streamErrorRefusal(status, message, body), this.#engineDied ? this.#afterCrash() : againAt(status));
     return true;
   }
 

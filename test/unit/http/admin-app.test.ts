@@ -8,6 +8,7 @@ import { sampleRecord } from '../../support/sample-record.ts';
 
 function admin(over: Partial<Parameters<typeof createAdminApp>[0]> = {}) {
   const app = createAdminApp({
+    settle: () => {},
     running: () => [],
     fleet: () => ({ atMs: 5, backends: [sampleBackend('a', { healthSinceMs: 100 })] }),
     load: () => ({ jobs: 1, slots: 2, lastUsed: 9 }),
@@ -185,6 +186,7 @@ describe('changes on a listener that others reach, where they are allowed', () =
     },
   };
   const app = createAdminApp({
+    settle: () => {},
     running: () => [],
     fleet: () => ({ atMs: 5, backends: [sampleBackend('a')] }),
     load: () => ({ jobs: 0, slots: 0 }),
