@@ -143,7 +143,11 @@ export function createAccounting(deps: AccountingDeps): Accounting {
     clock,
     log: deps.log,
     backends: () => deps.fleet.snapshot().backends,
-    running: deps.running,
+    // What no longer runs is then known to have ended.
+    running() {
+      deps.settle();
+      return deps.running();
+    },
     ownSlots: deps.ownSlots,
     more: { names: hitFindingNames, find: hits.find },
   });

@@ -35,6 +35,8 @@ it('a record that can’t be kept is counted, the first of its sink in the log: 
   }
   await proxy.app.pipeline.idle();
   expect(proxy.app.pipeline.running()).toEqual<RunningView[]>([]);
+  const metrics = await (await fetch(`${proxy.adminUrl}/metrics`)).text();
+  expect(metrics).toMatch(/^warmlane_telemetry_records_lost_total\{.*sink="records".*\} 2$/m);
   const lost = proxy.logged.filter(({ level }) => level === 'error');
   expect(lost).toMatchObject([
     {
@@ -44,6 +46,4 @@ it('a record that can’t be kept is counted, the first of its sink in the log: 
       error: expect.stringContaining('no room') as string,
     },
   ]);
-  const metrics = await (await fetch(`${proxy.adminUrl}/metrics`)).text();
-  expect(metrics).toMatch(/^warmlane_telemetry_records_lost_total\{.*sink="records".*\} 2$/m);
 });
