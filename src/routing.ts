@@ -281,6 +281,7 @@ function createErrand(parts: ErrandParts, { clock, speeds, prefillLoad, fleet }:
   let isOpen = true;
   /** Of all prompts there, computed before its own first token; undefined until that. */
   let computedBefore: number | undefined;
+  let computedMs: number | undefined;
   prefillLoad.add(backend.name, uncachedTokens);
   const ended: Errand['ended'] = (told) => {
     if (!isOpen) return;
@@ -290,7 +291,7 @@ function createErrand(parts: ErrandParts, { clock, speeds, prefillLoad, fleet }:
     granted?.used?.(told);
     if (!isHere()) return;
     const unforeseen = computedTokens(told, { promptTokens, uncachedTokens }) - uncachedTokens;
-    prefillLoad.correct(backend.name, unforeseen, clock.nowMs() - sentMs);
+    prefillLoad.correct(backend.name, unforeseen, clock.nowMs() - (computedMs ?? sentMs));
     if (!told.computed) return;
     const now = granted?.load;
     speeds.learn(backend, model, {
@@ -311,6 +312,7 @@ function createErrand(parts: ErrandParts, { clock, speeds, prefillLoad, fleet }:
   const computed = () => {
     if (!isUnseen) timer?.cancel();
     visit?.computed();
+    computedMs ??= clock.nowMs();
     if (computedBefore === undefined) {
       prefillLoad.done(backend.name, uncachedTokens);
       computedBefore = prefillLoad.computed(backend.name);
