@@ -35,6 +35,8 @@ export interface Attempting {
 interface Deps extends Pick<PipelineDeps, 'clock' | 'lanes' | 'link' | 'relaying' | 'ticker' | 'upstream'> {
   /** Where requests gather that are to be sent. */
   readonly send: Step;
+  /** Where whole answers gather that are to be ended. */
+  readonly ends: Step;
 }
 
 /** How long an abort takes to be noticed by an idle llama-server: its poll for closed clients, once a second (R13). */
@@ -138,6 +140,7 @@ export function createAttempts(deps: Deps) {
           maxEventBytes: settings.measure.maxEventBytes,
           witness: isWarmUp(passage) ? ofOwnRequest(link.witness) : link.witness,
           bodyDone: received.release,
+          ends: deps.ends,
         },
         (end) => {
           leaveBackend();

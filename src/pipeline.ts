@@ -70,8 +70,8 @@ export function createPipeline(deps: PipelineDeps): Pipeline {
   const { clock, log } = deps;
   const book = createBooking(deps);
   /** In the order of a turn: places that come free are known to who asks; who was let in is sent on at once. */
-  const steps = createSteps(['leave', 'ask', 'send', 'book']);
-  const { barred, relayed, afterwards } = createAttempts({ ...deps, send: steps.send });
+  const steps = createSteps(['end', 'leave', 'ask', 'send', 'book']);
+  const { barred, relayed, afterwards } = createAttempts({ ...deps, send: steps.send, ends: steps.end });
   const passages = new Bag<Passage>();
   const kept = createKeptAnswers(deps.sticky, () => passages.toArray());
   const idlers: (() => void)[] = [];

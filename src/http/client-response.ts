@@ -31,6 +31,8 @@ export class ClientResponse implements ClientPort {
   #socket: Socket | undefined;
   /** The socket, while writes to it are gathered. */
   #corked: Socket | undefined;
+  /** What is gathered leaves with this turn's next tick, unless it is corked again before. */
+  #leaves = false;
   #chunked = false;
   /** The client takes the connection's end for the answer's end. */
   #closeDelimited = false;
@@ -98,6 +100,7 @@ export class ClientResponse implements ClientPort {
 
   cork(): void {
     const { socket } = this.#outgoing;
+    this.#leaves = false;
     if (socket === null || this.#corked !== undefined) return;
     this.#corked = socket;
     socket.cork();
@@ -105,11 +108,15 @@ export class ClientResponse implements ClientPort {
 
   /** At the end of this turn: what the backend's same read still brings leaves together with the head. */
   uncork(): void {
-    if (this.#corked !== undefined) process.nextTick(uncorkNow, this);
+    if (this.#corked === undefined || this.#leaves) return;
+    this.#leaves = true;
+    process.nextTick(uncorkNow, this);
   }
 
   /** For `uncork` alone. */
   flush(): void {
+    if (!this.#leaves) return;
+    this.#leaves = false;
     this.#corked?.uncork();
     this.#corked = undefined;
   }
@@ -130,13 +137,13 @@ export class ClientResponse implements ClientPort {
   end(): void {
     if (this.gone || this.#ended) return;
     this.#ended = true;
-    if (this.#socket !== undefined) {
-      this.#socket.off('drain', this.#drained);
-      if (this.#chunked) this.#socket.write(lastChunk);
-      const { stallMs } = this.#options;
-      if (stallMs > 0 && this.bufferedBytes > 0) this.#socket.setTimeout(stallMs);
-    }
+    this.#socket?.off('drain', this.#drained);
+    if (this.#chunked) this.#socket?.write(lastChunk);
     this.#outgoing.end();
+    // Node has ended the gathering too: what its client doesn't take now waits.
+    this.#corked = undefined;
+    const { stallMs } = this.#options;
+    if (stallMs > 0 && this.#socket !== undefined && this.bufferedBytes > 0) this.#socket.setTimeout(stallMs);
     // What is left of an upload that was answered early is taken and dropped, so that its client comes to read the answer.
     if (!this.#incoming.readableEnded) this.#incoming.resume();
   }
@@ -150,6 +157,8 @@ export class ClientResponse implements ClientPort {
       return;
     }
     socket.off('drain', this.#drained);
+    this.#corked?.uncork();
+    this.#corked = undefined;
     if (this.#closeDelimited) socket.write('', () => breakLater(socket));
     else socket.end();
     const grace = setTimeout(() => socket.destroy(), cutGraceMs);

@@ -42,6 +42,8 @@ export interface AnswerReader {
   readonly events: number;
   /** The next byte begins a new event: a heartbeat or an error event may stand here. */
   readonly atBoundary: boolean;
+  /** It is read event by event. */
+  readonly streams: boolean;
   /** As found: `untold` answers become what their bytes say. */
   readonly medium: Medium;
 }
@@ -74,7 +76,7 @@ class Reader implements AnswerReader {
   }
 
   get atBoundary(): boolean {
-    return this.#streams() && (this.#scanner?.atBoundary ?? true);
+    return this.streams && (this.#scanner?.atBoundary ?? true);
   }
 
   read(read: BodyRead, nowMs: number): readonly Buffer[] | undefined {
@@ -84,7 +86,7 @@ class Reader implements AnswerReader {
     }
     this.readFlags = 0;
     try {
-      if (this.#streams()) return this.#scan(read, nowMs);
+      if (this.streams) return this.#scan(read, nowMs);
       if (this.medium === 'json') this.#readJson(read);
     } catch (error) {
       this.#giveUp(error);
@@ -98,7 +100,7 @@ class Reader implements AnswerReader {
     this.#lastEventCut = false;
     try {
       if (this.medium === 'json') this.#tap.answerEnd();
-      if (this.#streams()) this.#scanEnd(nowMs);
+      if (this.streams) this.#scanEnd(nowMs);
     } catch (error) {
       this.#giveUp(error);
     }
@@ -107,7 +109,7 @@ class Reader implements AnswerReader {
     return this.#lastEventCut ? undefined : rest;
   }
 
-  #streams(): boolean {
+  get streams(): boolean {
     return this.medium === 'sse' || this.medium === 'ndjson';
   }
 

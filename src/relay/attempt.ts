@@ -9,6 +9,7 @@ import type { Refusal } from '../domain/refusal.ts';
 import type { ClientHead, ClientPort } from '../platform/client-port.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { RequestBody, UpstreamClient, UpstreamFault, UpstreamTarget } from '../platform/upstream/port.ts';
+import type { Step } from '../platform/steps.ts';
 import type { AnswerTap } from './answer-reader.ts';
 import type { RouteTold, TimesTold } from './own-headers.ts';
 import type { RelaySettings } from './settings.ts';
@@ -67,6 +68,8 @@ export interface RelayDeps {
   readonly witness: BackendWitness;
   /** The request was sent and can't be sent again: its body may be let go. Idempotent. */
   readonly bodyDone: () => void;
+  /** Where whole answers gather that are to be ended. */
+  readonly ends: Pick<Step, 'take'>;
 }
 
 export type RelayEnd = RelayEndKind & {

@@ -2,8 +2,11 @@
 import type { Engine, Outcome, StreamFormat } from '../domain/names.ts';
 import type { RecordMark } from '../domain/record.ts';
 import { EventFlag } from '../domain/tap.ts';
+import type { Refusal } from '../domain/refusal.ts';
+import type { UpstreamFault } from '../platform/upstream/port.ts';
 import type { AnswerReader } from './answer-reader.ts';
-import type { RelayEnd } from './attempt.ts';
+import type { Again, RelayEnd, RelayRequest } from './attempt.ts';
+import { crashRefusal } from './refusals.ts';
 
 export interface EndedAnswer {
   readonly status: number;
@@ -58,6 +61,35 @@ export function endingOf(end: RelayEnd): { readonly outcome: Outcome; readonly r
 
 export function marksOfEnd(end: RelayEnd, engine: Engine): readonly RecordMark[] {
   return mayGoOn(end, engine) ? ['engine_may_go_on'] : [];
+}
+
+/** A connection from the pool that dies sooner than this after the request was sent was stale (R01, R02). */
+const staleWithinMs = 1000;
+
+export interface FaultedAttempt {
+  readonly request: Pick<RelayRequest, 'afterStale' | 'backend' | 'fresh'>;
+  /** What the fault says by itself. */
+  readonly refusal: Refusal;
+  readonly isReused: boolean;
+  readonly sinceSentMs: number;
+  /** What may be tried after a backend died of a request (decision 11). */
+  readonly afterCrash: Again;
+}
+
+/** What a fault before the head means. `isBackends`: it tells of the backend, not of a connection that had gone stale. */
+export function judgeFault(
+  fault: UpstreamFault,
+  { request, refusal, isReused, sinceSentMs, afterCrash }: FaultedAttempt,
+): { readonly refusal: Refusal; readonly again: Again; readonly isBackends: boolean } {
+  if (fault.nothingSent) {
+    // It took this very request a moment ago and is gone now: that was no stale connection.
+    if (request.afterStale) return { refusal: crashRefusal(request.backend.name), again: afterCrash, isBackends: true };
+    return { refusal, again: 'elsewhere', isBackends: true };
+  }
+  if (fault.kind === 'bad_response') return { refusal, again: 'no', isBackends: false };
+  const isStale = isReused && !fault.responseStarted && sinceSentMs < staleWithinMs;
+  if (isStale && !request.fresh) return { refusal, again: 'same_fresh', isBackends: false };
+  return { refusal, again: afterCrash, isBackends: true };
 }
 
 /** A backend that was too busy to begin has done nothing yet. */

@@ -16,15 +16,14 @@ import { silenceExpired, totalExpired, type Waiting } from './deadlines.ts';
 import { errorEvent, heartbeat } from './error-shape.ts';
 import { guard, guarded } from './guarded.ts';
 import { answersBeforeErrors, HeadHold, type HoldReason, peekMs } from './head-hold.ts';
-import { againAt, isSaid, judgeAnswer } from './judge.ts';
+import { againAt, isSaid, judgeAnswer, judgeFault } from './judge.ts';
 import { passRead } from './pass-read.ts';
-import { crashRefusal, faultRefusal, reclaimedRefusal, streamErrorRefusal, truncated } from './refusals.ts';
+import { faultRefusal, reclaimedRefusal, streamErrorRefusal, truncated } from './refusals.ts';
 import { answerHeader, mediumOf } from './response-head.ts';
+import { SlowClient } from './slow-client.ts';
 import type { Ticked } from './ticker.ts';
 import { type UploadWatch, watchUpload } from './upload-watch.ts';
 
-/** A connection from the pool that dies sooner than this after the request was sent was stale (R01, R02). */
-const staleWithinMs = 1000;
 const quietMs = 1000;
 /** One read in so many is timed. */
 const sampleEvery = 64;
@@ -39,6 +38,8 @@ export class Relay implements UpstreamHandler, Ticked {
   #exchange: Exchange | undefined;
   /** We ended the exchange before the backend had said all. */
   #aborted = false;
+  /** The backend has said all, and its end waits to be passed on together with others. */
+  #isWhole = false;
   #phase: Phase = 'connecting';
   #over = false;
   #committed = false;
@@ -64,9 +65,8 @@ export class Relay implements UpstreamHandler, Ticked {
   /** When the backend's port was seen to refuse; undefined while it was not, or content came since. */
   #lostMs: number | undefined;
   #unwatch: (() => void) | undefined;
-  #paused = false;
-  #clientTookMs = 0;
-  #clientBuffered = 0;
+  /** Set while nothing is read, until the client has taken what waits. */
+  #slow: SlowClient | undefined;
   #reads = 0;
 
   constructor(request: RelayRequest, deps: RelayDeps, done: (end: RelayEnd) => void) {
@@ -132,7 +132,7 @@ export class Relay implements UpstreamHandler, Ticked {
 
   /** The drain deadline is over: the answer ends now, visibly unfinished (decision 16). */
   shutdown(refusal: Refusal): void {
-    if (this.#over) return;
+    if (this.#over || this.#isWhole) return;
     this.#abort();
     if (this.#committed) this.#breakOff(refusal, refusal.reason ?? 'drain_deadline');
     else this.#fail(refusal, 'no');
@@ -207,12 +207,25 @@ export class Relay implements UpstreamHandler, Ticked {
     } else passRead(client, read, output);
     // Not the first read: it would mostly tell how cold the code was.
     if (this.#reads % sampleEvery === sampleEvery / 2) tap.ownTime((clock.nowMs() - nowMs) * 1000);
-    if (!this.#paused && client.bufferedBytes > this.#deps.settings.maxBufferedBytes) this.#pause(nowMs);
+    if (this.#slow === undefined && client.bufferedBytes > this.#deps.settings.maxBufferedBytes) this.#pause(nowMs);
   }
 
+  /**
+   * Answers that aren't streamed are ended together, after what the turn had to read: a client that sleeps is woken once for
+   * many of them, which costs more than all else. What a stream says last leaves at once.
+   */
   end(): void {
-    const { clock, tap } = this.#deps;
-    const nowMs = clock.nowMs();
+    const nowMs = this.#deps.clock.nowMs();
+    const waits = this.#committed && !this.#over && this.#reader?.streams === false && this.#head?.framing !== 'close';
+    if (!waits) return this.#saidAll(nowMs);
+    this.#isWhole = true;
+    this.#deps.client.cork();
+    this.#deps.ends.take(guard(() => (this.#over ? undefined : this.#saidAll(nowMs)), this.#broke));
+  }
+
+  #saidAll(nowMs: number): void {
+    const { client, tap } = this.#deps;
+    if (this.#isWhole) client.end();
     const whole = this.#reader?.atBoundary === true;
     const rest = this.#reader?.end(nowMs);
     if (this.#reader !== undefined && this.#reader.readFlags !== 0) this.#seen(this.#reader.readFlags, nowMs);
@@ -221,7 +234,7 @@ export class Relay implements UpstreamHandler, Ticked {
     if (this.#hold.waitsFor === 'error_body' && this.#meansElsewhere()) return;
     if (this.#hold.waitsFor === 'first_event' && this.#firstEventError()) return;
     this.#commit();
-    if (rest !== undefined) this.#deps.client.write(rest);
+    if (rest !== undefined) client.write(rest);
     const { outcome, reason } = judgeAnswer({
       status: this.#head?.status ?? 0,
       reader: this.#reader,
@@ -232,7 +245,7 @@ export class Relay implements UpstreamHandler, Ticked {
       this.#breakOff(truncated(this.#request.backend.name), reason ?? 'no_finish', whole);
       return;
     }
-    this.#deps.client.end();
+    if (!this.#isWhole) client.end();
     const end = this.#answered(outcome, 'backend');
     this.#finish(reason === undefined ? end : { ...end, reason });
   }
@@ -251,44 +264,35 @@ export class Relay implements UpstreamHandler, Ticked {
       this.#breakOff({ ...refusal, outcome: failed ? 'upstream_error' : 'upstream_truncated' }, fault.kind, whole);
       return;
     }
-    if (fault.nothingSent) {
-      witness.faulted(fault);
-      // It took this very request a moment ago and is gone now: that was no stale connection.
-      if (this.#request.afterStale) this.#fail(crashRefusal(this.#request.backend.name), this.#afterCrash());
-      else this.#fail(refusal, 'elsewhere');
-      return;
-    }
-    const stale = this.#reused && !fault.responseStarted && nowMs - this.#sentMs < staleWithinMs;
-    if (stale && !this.#request.fresh && fault.kind !== 'bad_response') {
-      this.#fail(refusal, 'same_fresh');
-      return;
-    }
-    if (fault.kind === 'bad_response') {
-      this.#fail(refusal, 'no');
-      return;
-    }
-    witness.faulted(fault);
-    this.#fail(refusal, this.#afterCrash());
+    const verdict = judgeFault(fault, {
+      request: this.#request,
+      refusal,
+      isReused: this.#reused,
+      sinceSentMs: nowMs - this.#sentMs,
+      afterCrash: this.#afterCrash(),
+    });
+    if (verdict.isBackends) witness.faulted(fault);
+    this.#fail(verdict.refusal, verdict.again);
   }
 
   tick(nowMs: number): void {
-    if (this.#over) return;
+    if (this.#over || this.#isWhole) return;
     const { client, settings } = this.#deps;
     const waiting = this.#waits();
     const expired =
       totalExpired(waiting, settings.deadlines, nowMs) ??
       // Nobody can be silent who isn't listened to (C126).
-      (this.#paused ? undefined : silenceExpired(waiting, settings.deadlines, nowMs));
+      (this.#slow !== undefined ? undefined : silenceExpired(waiting, settings.deadlines, nowMs));
     if (expired !== undefined) {
       this.#abort();
       if (this.#committed) this.#breakOff(expired, expired.code);
       else this.#fail(expired, 'no');
       return;
     }
-    if (this.#paused) {
+    if (this.#slow !== undefined) {
       // No drain is told of what stayed below the socket's own high-water mark.
       if (client.bufferedBytes <= settings.maxBufferedBytes / 2) this.#drained();
-      else this.#watchClient(nowMs, client.bufferedBytes);
+      else this.#watchClient(this.#slow.stalledMs(nowMs, client.bufferedBytes));
       return;
     }
     if (nowMs - this.#lastByteMs >= quietMs && this.#phase !== 'sending') this.#unwatch ??= this.#deps.witness.quiet();
@@ -320,28 +324,22 @@ export class Relay implements UpstreamHandler, Ticked {
   }
 
   /** A paused stream waits for its client: that alone must not look like a silent backend. */
-  #watchClient(nowMs: number, bufferedBytes: number): void {
-    if (bufferedBytes !== this.#clientBuffered) {
-      this.#clientBuffered = bufferedBytes;
-      this.#clientTookMs = nowMs;
-    }
+  #watchClient(stalledMs: number): void {
     const { clientStallMs } = this.#deps.settings.deadlines;
-    if (clientStallMs === 0 || nowMs - this.#clientTookMs <= clientStallMs) return;
+    if (clientStallMs === 0 || stalledMs <= clientStallMs) return;
     this.#deps.client.cut();
     this.#clientGone('client_stalled');
   }
 
   #pause(nowMs: number): void {
-    this.#paused = true;
-    this.#clientTookMs = nowMs;
-    this.#clientBuffered = this.#deps.client.bufferedBytes;
+    this.#slow = new SlowClient(nowMs, this.#deps.client.bufferedBytes);
     this.#exchange?.pause();
   }
 
   #drained(): void {
-    if (!this.#paused || this.#over) return;
+    if (this.#slow === undefined || this.#over) return;
     const nowMs = this.#deps.clock.nowMs();
-    this.#paused = false;
+    this.#slow = undefined;
     this.#lastByteMs = nowMs;
     this.#lastContentMs = nowMs;
     this.#exchange?.resume();
@@ -438,9 +436,10 @@ export class Relay implements UpstreamHandler, Ticked {
 
   #clientGone(reason: string): void {
     if (this.#over) return;
+    if (this.#isWhole) this.#reader?.end(this.#deps.clock.nowMs());
     this.#abort();
     // The end marker was passed on and taken: many clients close their connection at it (C077).
-    const tookAll = this.#committed && !this.#paused && isSaid(this.#reader);
+    const tookAll = this.#committed && this.#slow === undefined && isSaid(this.#reader);
     if (reason === 'client_left' && tookAll) return this.#finish(this.#answered('ok', 'backend'));
     const status = this.#committed && this.#head !== undefined ? { status: this.#head.status } : {};
     this.#finish({ kind: 'client_gone', phase: this.#phase, reason, ...status });
@@ -453,7 +452,7 @@ export class Relay implements UpstreamHandler, Ticked {
   };
 
   #abort(): void {
-    this.#aborted = ((this.#reader?.flags ?? 0) & (EventFlag.done | EventFlag.error)) === 0;
+    this.#aborted = !this.#isWhole && ((this.#reader?.flags ?? 0) & (EventFlag.done | EventFlag.error)) === 0;
     this.#exchange?.abort();
   }
 

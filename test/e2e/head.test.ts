@@ -103,6 +103,20 @@ describe('the head of a stream', () => {
     expect(writes()).toBe(1);
   });
 
+  it('leaves in one write with an answer that is not streamed', async () => {
+    const { open, opened } = gate();
+    const body = '{"object":"chat.completion","choices":[]}';
+    const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
+    const backend = await scripted(stage, () => [until(opened), send(head + body)], 'vllm');
+    const proxy = await stage.proxy(backend, { change: backendsAre([backend], 'vllm') });
+    const client = await stage.client(proxy);
+    client.send(R0);
+    const writes = countWrites(proxy.port);
+    open();
+    expect((await client.answer()).body.toString()).toBe(body);
+    expect(writes()).toBe(1);
+  });
+
   it('decision 4: waits 250 ms at most; comments and half an event don’t end the wait, nor are they lost', async () => {
     const { client, answer, writesMs } = await pass(
       stage,

@@ -74,6 +74,8 @@ export interface RelayWorldOptions {
   readonly eventFlags?: number;
   readonly deadlines?: Partial<RelaySettings['deadlines']>;
   readonly shared?: SharedTime;
+  /** What is called when an answer that isn't streamed is to be ended; absent: it is at once. */
+  readonly takeEnd?: (end: () => void) => void;
   /** What is done to it before it begins, and by whom the client is listened to then: no exchange is begun. */
   readonly before?: (relay: Relay, client: ClientPort) => void;
 }
@@ -131,7 +133,7 @@ export function createRelayWorld(options: RelayWorldOptions = {}): RelayWorld {
     uncork() {},
     writeChunks: write,
     write,
-    end() {},
+    end: () => onCall('client end'),
     cut() {
       world.cuts += 1;
     },
@@ -164,7 +166,7 @@ export function createRelayWorld(options: RelayWorldOptions = {}): RelayWorld {
     endRead() {},
     gaveUp() {},
     answer() {},
-    answerEnd() {},
+    answerEnd: () => onCall('answerEnd'),
     failed() {},
     error: undefined,
   };
@@ -186,6 +188,7 @@ export function createRelayWorld(options: RelayWorldOptions = {}): RelayWorld {
       responseHeaders: { routing: false, serverTiming: false },
     },
     bodyDone: () => onCall('bodyDone'),
+    ends: { take: options.takeEnd ?? ((end) => end()) },
     witness: {
       faulted: () => onCall('faulted'),
       answered() {
