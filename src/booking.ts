@@ -66,11 +66,16 @@ export function createBooking(deps: BookingDeps): (passage: BookedPassage, how: 
     passage.errand?.ended(toldBy(record));
     learn(record, passage);
     if (deps.later === undefined) look(record, passage.job);
-    else deps.later.add(() => look(record, passage.job));
+    else lookLater(deps.later, record, passage.job);
     passage.recording?.settle(record);
     deps.warmUp?.recorded(record, passage.job);
     passage.stay?.ended(countsOf(record));
     passage.terms?.booked(record, passage.job);
+  }
+
+  /** A function of its own, so that what waits is a record and not all that its request had in hand. */
+  function lookLater(later: NonNullable<BookingDeps['later']>, record: RequestRecord, job: Job | undefined): void {
+    later.add(() => look(record, job));
   }
 
   /** Nobody waits for it. */
