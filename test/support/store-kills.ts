@@ -129,14 +129,29 @@ async function expectKept(store: BatchStore, acknowledged: ReadonlySet<number>, 
   await store.release(lease);
 }
 
+/**
+ * What a killed process had handed to the database may still be done there, so that a first look can come too early: it is
+ * decided once the batch has ended, or is ours, which shuts the other out.
+ */
+async function leaseUnlessEnded(store: BatchStore): Promise<Lease | undefined> {
+  for (;;) {
+    if ((await store.batch('anna', 'batch_1'))?.status === 'completed') return undefined;
+    const [taken] = await store.lease({ owner: 'test', ttlMs: 60_000, max: 1 });
+    if (taken !== undefined) return taken.lease;
+    await sleep(10);
+  }
+}
+
 async function expectWholeEnd(store: BatchStore, count: number): Promise<string> {
+  const lease = await leaseUnlessEnded(store);
   const batch = await store.batch('anna', 'batch_1');
   const files = await Promise.all(['file-out', 'file-err'].map(async (id) => await store.file('anna', id)));
-  if (batch?.status === 'completed') {
+  if (lease === undefined) {
+    expect(batch?.status).toBe('completed');
     expect(batch).toMatchObject({ outputFileId: 'file-out', errorFileId: 'file-err', completedAt: 5 });
     expect(files).not.toContain(undefined);
     expect((await store.stats()).openBatches).toBe(0);
-    return batch.status;
+    return 'completed';
   }
   expect(files).toEqual([undefined, undefined]);
   expect(batch).toMatchObject({
@@ -144,8 +159,6 @@ async function expectWholeEnd(store: BatchStore, count: number): Promise<string>
     counts: { total: count, completed: count * 0.9, failed: count / 10 },
   });
   expect(batch?.outputFileId).toBeUndefined();
-  expect(await store.results(await takeLease(store), { ok: false, afterLine: 0, limit: count })).toHaveLength(
-    count / 10,
-  );
+  expect(await store.results(lease, { ok: false, afterLine: 0, limit: count })).toHaveLength(count / 10);
   return 'in_progress';
 }
