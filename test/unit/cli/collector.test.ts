@@ -25,7 +25,19 @@ describe('the garbage collector’s set-up', () => {
     expect(flags.at(-1)).toBe('--semi-space-growth-factor=8');
     looks.shift()?.();
     expect(flags.at(-1)).toBe('--semi-space-growth-factor=1');
-    expect(looks).toHaveLength(0);
+  });
+
+  it('lets it grow again after V8 made it small', () => {
+    const { flags, looks } = setUp(4, [16, 1, 1, 16]);
+    expect(flags.at(-1)).toBe('--semi-space-growth-factor=1');
+    looks.shift()?.();
+    expect(flags.at(-1)).toBe('--semi-space-growth-factor=16');
+    const before = flags.length;
+    looks.shift()?.();
+    expect(flags).toHaveLength(before);
+    looks.shift()?.();
+    expect(flags.at(-1)).toBe('--semi-space-growth-factor=1');
+    expect(looks).toHaveLength(1);
   });
 
   it('keeps compiled code over minutes of quiet', () => {
