@@ -24,6 +24,9 @@ export interface Stripper {
   rest(): Buffer | undefined;
 }
 
+/** Numbers that a stream keeps room for between reads. */
+const mostKept = 64;
+
 export function createStripper(): Stripper {
   let held: Buffer | undefined;
   let holding = false;
@@ -31,8 +34,12 @@ export function createStripper(): Stripper {
   let segmentAt = 0;
   let segmentStart = 0;
   let wireOfRead: Buffer | undefined;
-  /** Start and end of each segment in the wire: numbers, since the common read needs no slice at all. */
-  const borders: number[] = [];
+  /**
+   * Start and end of each segment in the wire: numbers, since the common read needs no slice at all. With room for one segment,
+   * and written over: filling and emptying a list for each token costs more than all else here.
+   */
+  let borders = [0, 0];
+  let borderCount = 0;
   const spans: number[] = [];
 
   return {
@@ -41,7 +48,9 @@ export function createStripper(): Stripper {
       segmentStart = start;
       payloadBytes += end - start;
       wireOfRead = wire;
-      borders.push(start, end);
+      borders[borderCount] = start;
+      borders[borderCount + 1] = end;
+      borderCount += 2;
     },
     offsetOf: (wireOffset) => segmentAt + wireOffset - segmentStart,
     cut(start, end) {
@@ -59,8 +68,9 @@ export function createStripper(): Stripper {
       const untouched = held === undefined && spans.length === 0 && hold === 0;
       const out = untouched ? undefined : pass(hold);
       wireOfRead = undefined;
-      borders.length = 0;
-      spans.length = 0;
+      borderCount = 0;
+      if (borders.length > mostKept) borders = [0, 0];
+      if (spans.length > 0) spans.length = 0;
       payloadBytes = 0;
       return out;
     },
@@ -74,7 +84,7 @@ export function createStripper(): Stripper {
   function pass(hold: number): readonly Buffer[] {
     const before = held?.length ?? 0;
     const pieces: Buffer[] = held === undefined ? [] : [held];
-    for (let i = 0; i + 1 < borders.length; i += 2) {
+    for (let i = 0; i < borderCount; i += 2) {
       if (wireOfRead !== undefined) pieces.push(wireOfRead.subarray(borders[i], borders[i + 1]));
     }
     const all = Buffer.concat(pieces);

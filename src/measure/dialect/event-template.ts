@@ -20,6 +20,8 @@ const slots = [
 const maxTextBytes = 256;
 /** Plain deltas that are not learned from: learning takes as long as parsing eight, and the first token must not wait for it. */
 const parsedFirst = 1;
+/** Up to here bytes are compared in a loop. */
+const loopedBytes = 512;
 /** Templates kept: choices and reasoning take turns. */
 const maxTemplates = 4;
 
@@ -108,9 +110,12 @@ function matches(template: Template, data: Buffer, start: number, end: number): 
   return textBytes === 0 ? template.empty : template.filled;
 }
 
-/** `[start, end)` of `data` equals as many bytes of `known` from `at` on. */
+/** `[start, end)` of `data` equals as many bytes of `known` from `at` on. What surrounds a token is short: a call costs more. */
 function same(known: Buffer, at: number, data: Buffer, start: number, end: number): boolean {
-  return data.compare(known, at, at + end - start, start, end) === 0;
+  if (end - start > loopedBytes) return data.compare(known, at, at + end - start, start, end) === 0;
+  const shift = at - start;
+  for (let i = start; i < end; i += 1) if (data[i] !== known[i + shift]) return false;
+  return true;
 }
 
 /** @returns where the number that ends at `end` begins; -1 when no valid one does */
