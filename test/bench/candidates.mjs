@@ -49,11 +49,11 @@ export function packageVersion(script, name) {
     : 'unknown';
 }
 
-/** @param {Place} place */
-function writeNginxConfig(place) {
+/** @param {Place} place @param {string} template */
+function writeNginxConfig(place, template) {
   mkdirSync(place.folder, { recursive: true });
   const file = join(place.folder, 'nginx.conf');
-  const text = readFileSync(join(benchFolder, 'nginx.conf'), 'utf8')
+  const text = readFileSync(join(benchFolder, template), 'utf8')
     .replace('@USER@', process.getuid?.() === 0 ? 'user root;' : '')
     .replaceAll('@FOLDER@', place.folder)
     .replace('@BACKEND_PORT@', String(place.backendPort))
@@ -85,6 +85,16 @@ function warmlaneFlags(place) {
   ];
 }
 
+/** @param {string} name @param {string} template its configuration @returns {Candidate} */
+function nginxWith(name, template) {
+  return {
+    name,
+    missing: () => unless(nginx(), 'nginx is not installed: no ratio to it can be given'),
+    command: (place) => [nginx() ?? '', '-e', 'stderr', '-p', place.folder, '-c', writeNginxConfig(place, template)],
+    version: () => versionOf([nginx() ?? '', '-v']).replace('nginx version: ', ''),
+  };
+}
+
 /**
  * warmlane with a trace of every request, sent to a collector that reads it and throws it away.
  * @param {string} name @param {'arrays' | 'events'} tokens how each token's moment stands in the trace
@@ -112,12 +122,8 @@ function traced(name, tokens) {
 /** @type {readonly Candidate[]} */
 export const candidates = [
   { name: 'direct', missing: () => undefined, version: () => '' },
-  {
-    name: 'nginx',
-    missing: () => unless(nginx(), 'nginx is not installed: no ratio to it can be given'),
-    command: (place) => [nginx() ?? '', '-e', 'stderr', '-p', place.folder, '-c', writeNginxConfig(place)],
-    version: () => versionOf([nginx() ?? '', '-v']).replace('nginx version: ', ''),
-  },
+  nginxWith('nginx', 'nginx.conf'),
+  nginxWith('nginx-plain', 'nginx-plain.conf'),
   {
     name: 'bare-node',
     missing: () => undefined,

@@ -39,16 +39,16 @@ function ratio(figure, scenario, against) {
   };
 }
 
-/** Ratio of what the proxies add to the direct figure. @param {Figure | undefined} figure @param {string} scenario @returns {Goal['figure']} */
-function addedRatio(figure, scenario) {
+/** Ratio of what the proxies add to the direct figure. @param {Figure | undefined} figure @param {string} scenario @param {string} against @returns {Goal['figure']} */
+function addedRatio(figure, scenario, against) {
   return (pick) => {
     const of = (/** @type {string} */ name) => {
       const row = pick(scenario, name);
       return row === undefined ? undefined : figure?.(row);
     };
-    const [direct, nginx, own] = [of('direct'), of('nginx'), of('warmlane')];
-    if (direct === undefined || nginx === undefined || own === undefined || nginx <= direct) return undefined;
-    return (own - direct) / (nginx - direct);
+    const [direct, other, own] = [of('direct'), of(against), of('warmlane')];
+    if (direct === undefined || other === undefined || own === undefined || other <= direct) return undefined;
+    return (own - direct) / (other - direct);
   };
 }
 
@@ -72,6 +72,12 @@ const own = (name, figure) => (pick) => {
 function memoryPerStreamKb(row) {
   return row.rssBeforeKb === undefined ? undefined : (row.proxyRssKb - row.rssBeforeKb) / 4000;
 }
+
+/**
+ * Where a request's own cost is measured, it weighs most how nginx is set up: as well as it can be, or as it comes with
+ * `proxy_buffering off`.
+ */
+const nginxes = ['nginx', 'nginx-plain'];
 
 /** @type {readonly Goal[]} */
 export const goals = [
@@ -122,7 +128,7 @@ export const goals = [
   },
   {
     title: 'added latency per token, p50, 128 streams, against nginx',
-    figure: addedRatio(p50, 'streams-128'),
+    figure: addedRatio(p50, 'streams-128', 'nginx'),
     must: 1.6,
     reach: 1.1,
     unit: '×',
@@ -149,21 +155,21 @@ export const goals = [
     reach: 3,
     unit: 'ms',
   },
-  {
-    title: 'added time to the first token, p50, 400 requests/s, against nginx',
-    figure: addedRatio(firstToken, 'first-token'),
+  ...nginxes.map((nginx) => ({
+    title: `added time to the first token, p50, 400 requests/s, against ${nginx}`,
+    figure: addedRatio(firstToken, 'first-token', nginx),
     must: 3,
     reach: 2.2,
-    unit: '×',
-  },
-  {
-    title: 'short requests per second, against nginx',
-    figure: ratio(requestsPerSecond, 'short-requests', 'nginx'),
+    unit: /** @type {const} */ ('×'),
+  })),
+  ...nginxes.map((nginx) => ({
+    title: `short requests per second, against ${nginx}`,
+    figure: ratio(requestsPerSecond, 'short-requests', nginx),
     must: 0.2,
     reach: 0.26,
     atLeast: true,
-    unit: '×',
-  },
+    unit: /** @type {const} */ ('×'),
+  })),
   ...['smg', 'vllm-router'].map((peer) => ({
     title: `CPU per short request, against ${peer}`,
     figure: ratio(cpuPerRequest, 'short-requests', peer),
@@ -171,14 +177,14 @@ export const goals = [
     reach: 1,
     unit: /** @type {const} */ ('×'),
   })),
-  {
-    title: 'CPU per 400 KiB body, against nginx',
-    figure: ratio(cpuPerRequest, 'body-400k', 'nginx'),
+  ...nginxes.map((nginx) => ({
+    title: `CPU per 400 KiB body, against ${nginx}`,
+    figure: ratio(cpuPerRequest, 'body-400k', nginx),
     must: 1.8,
     reach: 1.3,
-    guard: true,
-    unit: '×',
-  },
+    guard: nginx === 'nginx-plain',
+    unit: /** @type {const} */ ('×'),
+  })),
   {
     title: 'p99 per token of 128 streams while 20 × 400 KiB/s arrive, against nginx',
     figure: ratio(p99, 'bodies-beside', 'nginx'),

@@ -96,7 +96,7 @@ export const scenarios = [
     title: 'time to the first token, 400 streamed requests/s',
     kind: 'first-token',
     load: { 'open-rate': 400, 'open-tokens': 2, ramp: 0 },
-    candidates: ['direct', ...proxies, ...peers],
+    candidates: ['direct', ...proxies, 'nginx-plain', ...peers],
     forms: ['short', 'long'],
     directInShort: true,
   },
@@ -105,7 +105,7 @@ export const scenarios = [
     title: 'short requests, not streamed, 32 connections in closed loop',
     kind: 'requests',
     load: { closed: 32, ramp: 0 },
-    candidates: ['direct', ...proxies, ...peers],
+    candidates: ['direct', ...proxies, 'nginx-plain', ...peers],
     forms: ['short', 'long'],
   },
   {
@@ -113,7 +113,7 @@ export const scenarios = [
     title: '400 KiB bodies, 40 requests/s',
     kind: 'requests',
     load: { 'open-rate': 40, 'open-bytes': large, ramp: 0 },
-    candidates: ['direct', ...proxies, ...peers],
+    candidates: ['direct', ...proxies, 'nginx-plain', ...peers],
     forms: ['short', 'long'],
   },
   {
@@ -153,7 +153,8 @@ export const scenarios = [
 export function candidatesFor(scenario, form) {
   if (form === 'long') return scenario.candidates;
   return scenario.candidates.filter(
-    (name) => name === 'nginx' || name === 'warmlane' || (name === 'direct' && scenario.directInShort === true),
+    (name) =>
+      ['nginx', 'nginx-plain', 'warmlane'].includes(name) || (name === 'direct' && scenario.directInShort === true),
   );
 }
 
