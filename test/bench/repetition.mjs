@@ -43,14 +43,14 @@ function measureOn(bench, scenario, load, proxy) {
   });
 }
 
-/** One round. @param {Bench} bench @param {{ port: number, pids: number[] }} proxy @returns {Promise<number>} CPU per short or streamed answer, µs */
+/** One round. @param {Bench} bench @param {{ port: number, pids: number[] }} proxy @returns {Promise<number>} CPU of a short and a streamed answer together, µs */
 async function warmOnce(bench, proxy) {
   const costs = [];
   for (const load of warmingLoads) {
     const { proxyCpuMicros, openAnswers, closedAnswers } = await warmBy(bench, load, proxy);
     costs.push(proxyCpuMicros / Math.max(1, openAnswers + closedAnswers));
   }
-  return costs[0] ?? 0;
+  return (costs[0] ?? 0) + (costs[1] ?? 0);
 }
 
 /** @param {Bench} bench @param {Record<string, number>} load @param {{ port: number, pids: number[] }} proxy */

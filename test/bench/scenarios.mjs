@@ -161,8 +161,12 @@ export function candidatesFor(scenario, form) {
 /** Before a fresh proxy's memory is read, both paths have run, so that what loads lazily is not booked on the streams. */
 export const warmUpLoad = { closed: 4, 'open-rate': 100, 'open-tokens': 5, ramp: 0, warmup: 0.2, seconds: 1 };
 
-/** One round of warming (`warming.mjs`): short and streamed requests, whose cost is watched, then large bodies. */
+/**
+ * One round of warming (`warming.mjs`): short requests and streams, whose costs are watched, then large bodies. Streams apart
+ * from the rest and as fast as they are measured: else short requests, of which there are many more, decide alone when it ends.
+ */
 export const warmingLoads = [
-  { closed: 8, 'open-rate': 200, 'open-tokens': 10, ramp: 0, warmup: 0.2, seconds: 3 },
-  { 'open-rate': 60, 'open-bytes': large, ramp: 0, warmup: 0.2, seconds: 1.5 },
+  { closed: 16, ramp: 0, warmup: 0.1, seconds: 1.5 },
+  { 'open-rate': 400, 'open-tokens': 4, ramp: 0, warmup: 0.1, seconds: 3 },
+  { 'open-rate': 60, 'open-bytes': large, ramp: 0, warmup: 0.1, seconds: 1 },
 ];
