@@ -142,8 +142,7 @@ export class ClientResponse implements ClientPort {
     this.#outgoing.end();
     // Node has ended the gathering too: what its client doesn't take now waits.
     this.#corked = undefined;
-    const { stallMs } = this.#options;
-    if (stallMs > 0 && this.#socket !== undefined && this.bufferedBytes > 0) this.#socket.setTimeout(stallMs);
+    if (this.bufferedBytes > 0) this.#dropStalled();
     // What is left of an upload that was answered early is taken and dropped, so that its client comes to read the answer.
     if (!this.#incoming.readableEnded) this.#incoming.resume();
   }
@@ -166,6 +165,15 @@ export class ClientResponse implements ClientPort {
     socket.once('close', () => clearTimeout(grace));
     // The rest of a body that is still coming in has no reader any more.
     this.#incoming.resume();
+  }
+
+  /** Its last bytes are to be taken in time. Over before Node's own listener sets the time of an idle connection, or none. */
+  #dropStalled(): void {
+    const { stallMs } = this.#options;
+    const socket = this.#socket;
+    if (stallMs <= 0 || socket === undefined) return;
+    socket.setTimeout(stallMs);
+    this.#outgoing.prependOnceListener('finish', () => socket.setTimeout(0));
   }
 
   /** The client is known to have left: its FIN came, or its socket broke. */

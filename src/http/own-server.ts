@@ -150,10 +150,8 @@ const shownPathChars = 128;
 /** Any byte in either direction begins the time anew. */
 function dropStalled(socket: Socket, outgoing: ServerResponse, stallMs: number): void {
   socket.setTimeout(stallMs);
-  outgoing.once('finish', () => {
-    // Node has set its own for an idle connection, but not where a pipelined request follows.
-    if (socket.timeout === stallMs) socket.setTimeout(0);
-  });
+  // Before Node's own listener: that one sets the time of an idle connection, but none where a pipelined request follows.
+  outgoing.prependOnceListener('finish', () => socket.setTimeout(0));
 }
 
 function routeRequest(

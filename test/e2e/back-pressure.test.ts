@@ -188,6 +188,25 @@ describe('a client that does not read', () => {
     expect(parseAnswer(client.received, true)?.complete).toBe(false);
   });
 
+  it('C082 what an ended answer had to be taken within does not end the wait for the request behind it', async () => {
+    const big = Buffer.alloc(12 * MiB, 'y');
+    const backend = await stage.backend({
+      onRequest: (request): Script =>
+        request.text().includes('"A"') ? [wholeAnswer(200, big)] : [2500, wholeAnswer(200, { ok: true })],
+    });
+    const proxy = await stage.proxy(backend, {
+      change: { relay: { maxBufferedBytes: 32 * MiB, deadlines: { clientStallMs: 1000 } } },
+    });
+    const client = await stage.client(proxy);
+    client.socket.pause();
+    const [a, b] = ['A', 'B'].map((user) => postBytes('/v1/chat/completions', { ...chatBody, user, stream: false }));
+    client.send(Buffer.concat([Buffer.from(a ?? ''), Buffer.from(b ?? '')]));
+    await proxy.records(1);
+    client.socket.resume();
+    await client.until(() => client.received.includes('{"ok":true}'), 10_000);
+    expect((await proxy.records(2)).map(({ outcome }) => outcome)).toEqual(['ok', 'ok']);
+  });
+
   it(
     'C083 that goes away while its stream is held back leaves nothing behind',
     async () => {
