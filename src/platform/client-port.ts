@@ -35,7 +35,7 @@ export interface ClientPort {
    * Sends status and headers (raw names and values in turn; no framing header among them).
    */
   head(status: number, reason: string, rawHeaders: readonly string[], framing: ClientFraming): void;
-  /** Until `uncork`, writes are gathered, so that a head and its first bytes leave together. */
+  /** Until `uncork`, `end` or `cut`, writes are gathered, so that a head and its first bytes leave together. Takes back an `uncork`. */
   cork(): void;
   uncork(): void;
   /**

@@ -1,4 +1,4 @@
-/** How an answer that ended as its framing says is booked, and what an end leaves behind at the engine. Pure. */
+/** How an answer that ended is booked, by itself or by a fault, and what an end leaves behind at the engine. Pure. */
 import type { Engine, Outcome, StreamFormat } from '../domain/names.ts';
 import type { RecordMark } from '../domain/record.ts';
 import { EventFlag } from '../domain/tap.ts';

@@ -220,7 +220,7 @@ export class Relay implements UpstreamHandler, Ticked {
     if (!waits) return this.#saidAll(nowMs);
     this.#isWhole = true;
     this.#deps.client.cork();
-    this.#deps.ends.take(guard(() => (this.#over ? undefined : this.#saidAll(nowMs)), this.#broke));
+    this.#deps.ends.take(guard(() => (this.#over ? undefined : this.#saidAll(this.#deps.clock.nowMs())), this.#broke));
   }
 
   #saidAll(nowMs: number): void {

@@ -103,18 +103,33 @@ describe('the head of a stream', () => {
     expect(writes()).toBe(1);
   });
 
-  it('leaves in one write with an answer that is not streamed', async () => {
+  const json = '{"object":"chat.completion","choices":[]}';
+  const lengthHead = jsonHead(`Content-Length: ${json.length}`);
+  it.each([
+    { as: 'of known length', pieces: [lengthHead + json], writes: 1 },
+    // A premature end of the gathering would show: the last chunk is written apart from what came before it.
+    { as: 'chunked', pieces: [jsonHead('Transfer-Encoding: chunked') + chunk(json).toString() + lastChunk], writes: 1 },
+    // As uvicorn sends it, when the two are read apart: the head, then the body together with the end.
+    { as: 'whose head came before its body', pieces: [lengthHead, json], writes: 2 },
+    {
+      as: 'chunked, whose head came before',
+      pieces: [jsonHead('Transfer-Encoding: chunked'), chunk(json).toString() + lastChunk],
+      writes: 2,
+    },
+  ])('leaves in as few writes as can be with an answer that is not streamed, $as', async ({ pieces, writes }) => {
     const { open, opened } = gate();
-    const body = '{"object":"chat.completion","choices":[]}';
-    const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
-    const backend = await scripted(stage, () => [until(opened), send(head + body)], 'vllm');
+    const backend = await scripted(
+      stage,
+      () => [until(opened), ...pieces.flatMap((piece) => [send(piece), 30])],
+      'vllm',
+    );
     const proxy = await stage.proxy(backend, { change: backendsAre([backend], 'vllm') });
     const client = await stage.client(proxy);
     client.send(R0);
-    const writes = countWrites(proxy.port);
+    const counted = countWrites(proxy.port);
     open();
-    expect((await client.answer()).body.toString()).toBe(body);
-    expect(writes()).toBe(1);
+    expect((await client.answer()).body.toString()).toBe(json);
+    expect(counted()).toBe(writes);
   });
 
   it('decision 4: waits 250 ms at most; comments and half an event don’t end the wait, nor are they lost', async () => {
@@ -330,3 +345,7 @@ describe('R03 with another backend', () => {
     expect([health, healthReason]).toEqual(['down', 'engine_dead']);
   });
 });
+
+function jsonHead(framing: string): string {
+  return `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n${framing}\r\n\r\n`;
+}

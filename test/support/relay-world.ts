@@ -1,4 +1,5 @@
 /** One relay between a fake client, a fake backend and a fake clock, for what real sockets can't arrange to the millisecond. */
+import { shuttingDown } from '../../src/admit/refusals.ts';
 import type { BackendView } from '../../src/domain/fleet.ts';
 import type { Job } from '../../src/domain/job.ts';
 import type { ClientHead, ClientPort } from '../../src/platform/client-port.ts';
@@ -97,6 +98,8 @@ export interface RelayWorld {
   cuts: number;
   leave(): void;
   drain(): void;
+  /** The drain deadline is over. */
+  shutdown(): void;
 }
 
 export function createSharedTime(): SharedTime {
@@ -229,6 +232,7 @@ export function createRelayWorld(options: RelayWorldOptions = {}): RelayWorld {
     cuts: 0,
     leave: () => listeners.gone(),
     drain: () => listeners.drain(),
+    shutdown: () => relay.shutdown(shuttingDown()),
     get handler() {
       if (handler === undefined) throw new Error('no exchange was begun');
       return handler;

@@ -88,7 +88,7 @@ export class ResponseReader implements LineSink {
     if (this.#phase === 'chunks') at = this.#feedChunks(buffer, at, end);
     else if (this.#phase === 'length') at = this.#feedLength(buffer, at, end);
     else if (this.#phase === 'close') {
-      this.#segment(buffer, at, end);
+      this.#segment(buffer, at, end, false);
       at = end;
     }
     if (this.#phase === 'trailers') at = this.#feedLines(buffer, at, end);
@@ -216,12 +216,12 @@ export class ResponseReader implements LineSink {
     const to = Math.min(end, start + this.#remaining);
     this.#remaining -= to - start;
     if (this.#remaining === 0) this.#phase = 'ended';
-    this.#segment(buffer, start, to);
+    this.#segment(buffer, start, to, this.#remaining === 0);
     return to;
   }
 
-  /** Hands over `[start, end)`, which is payload throughout. */
-  #segment(buffer: Buffer, start: number, end: number): void {
+  /** Hands over `[start, end)`, which is payload throughout. @param last nothing of the body comes behind it */
+  #segment(buffer: Buffer, start: number, end: number, last: boolean): void {
     const read = this.#read;
     read.wire = buffer;
     read.wireStart = start;
@@ -231,7 +231,7 @@ export class ResponseReader implements LineSink {
     read.ends[0] = end;
     read.payloadBytes = end - start;
     read.verbatim = false;
-    read.last = false;
+    read.last = last;
     this.#sink.body(read);
   }
 }

@@ -63,7 +63,7 @@ export interface BodyRead {
    * they may be passed on verbatim to an HTTP/1.1 client under chunked coding. False for other framings.
    */
   verbatim: boolean;
-  /** The same read brought the last chunk behind these bytes: the end, or its trailers, will be told next. */
+  /** Nothing of the body comes behind these bytes: the end, or its trailers, will be told next, mostly of the same read. */
   last: boolean;
   /**
    * The memory of `wire` will be reused after the call unless `retain()` is called during it.

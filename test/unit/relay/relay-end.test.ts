@@ -1,5 +1,6 @@
 /** Answers that aren't streamed end together, in a step of their own; what happens to one between its last byte and that step. */
 import { describe, expect, it } from 'vitest';
+import type { UpstreamHead } from '../../../src/platform/upstream/port.ts';
 import { bodyRead } from '../../support/body-read.ts';
 import { createRelayWorld, streamHead } from '../../support/relay-world.ts';
 
@@ -9,8 +10,8 @@ const jsonHead = {
   rawHeaders: ['Content-Type', 'application/json'],
   httpVersion: '1.1',
   framing: 'length',
-  bytes: 2,
-} as const;
+  contentLength: 2,
+} as const satisfies UpstreamHead;
 
 function answered(head: typeof jsonHead | typeof streamHead = jsonHead, body = '{}') {
   const calls: string[] = [];
@@ -50,6 +51,15 @@ describe('the end of an answer that is not streamed', () => {
     step();
     expect(heard()).toEqual(['answerEnd']);
     expect(world.ends).toHaveLength(1);
+  });
+
+  it('is not undone by the drain deadline: all of it is here', () => {
+    const { world, step } = answered();
+    world.shutdown();
+    expect(world.ends).toEqual([]);
+    step();
+    expect(world.cuts).toBe(0);
+    expect(world.ends).toMatchObject([{ kind: 'answered', outcome: 'ok' }]);
   });
 
   it('is no silence: the total deadline does not cut what is all here', () => {

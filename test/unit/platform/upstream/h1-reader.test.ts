@@ -17,6 +17,17 @@ function everyByte(text: string): number[] {
 const head = 'HTTP/1.1 200 OK\r\n';
 const chunkedHead = `${head}Transfer-Encoding: chunked\r\n\r\n`;
 
+describe('the last read of a body', () => {
+  it('is told as such where its length or its last chunk says so, and only then', () => {
+    const sized = `${head}Content-Length: 4\r\n\r\n`;
+    expect(read(`${sized}abcd`, { cuts: [sized.length] }).lasts).toEqual([true]);
+    expect(read(`${sized}abcd`, { cuts: [sized.length, sized.length + 3] }).lasts).toEqual([false, true]);
+    expect(read(`${chunkedHead}2\r\nab\r\n0\r\n\r\n`).lasts).toEqual([true]);
+    expect(read(`${chunkedHead}2\r\nab\r\n0\r\n\r\n`, { cuts: [chunkedHead.length + 7] }).lasts).toEqual([false]);
+    expect(read(`${head}\r\nabcd`, { fin: true }).lasts).toEqual([false]);
+  });
+});
+
 describe('the response head', () => {
   it('gives names and values as they came, in order, with case and duplicates', () => {
     const result = read(
@@ -385,7 +396,13 @@ describe('any bytes, cut anywhere', () => {
       fc.property(
         arbitraryBrokenResponse().chain((made) => fc.tuple(fc.constant(made), cutsOf(made.bytes))),
         ([made, cuts]) => {
-          const { calls: _, verbatim: __, taken, ...whole } = readResponse(made.bytes, { method: made.method });
+          const {
+            calls: _,
+            verbatim: __,
+            lasts: ____,
+            taken,
+            ...whole
+          } = readResponse(made.bytes, { method: made.method });
           for (const where of [cuts, Array.from(made.bytes, (___, i) => i)]) {
             const result = readResponse(made.bytes, { method: made.method, cuts: where });
             expect(result).toMatchObject(whole);

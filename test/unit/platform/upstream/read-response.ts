@@ -16,6 +16,8 @@ interface ReadResponse {
   readonly taken: number;
   readonly persistent: boolean;
   readonly verbatim: readonly boolean[];
+  /** Of each read of the body: nothing comes behind it. */
+  readonly lasts: readonly boolean[];
   readonly keepAliveMs: number | undefined;
   readonly keepAliveMax: number | undefined;
   /** Order of calls: `head`, `body`. */
@@ -33,6 +35,7 @@ interface ReadOptions {
 export function readResponse(bytes: Buffer, options: ReadOptions = {}): ReadResponse {
   const body: Buffer[] = [];
   const verbatim: boolean[] = [];
+  const lasts: boolean[] = [];
   const calls: string[] = [];
   let head: UpstreamHead | undefined;
   const reader = new ResponseReader(
@@ -45,6 +48,7 @@ export function readResponse(bytes: Buffer, options: ReadOptions = {}): ReadResp
       body(read) {
         calls.push('body');
         verbatim.push(read.verbatim);
+        lasts.push(read.last);
         body.push(payloadOf(read));
         checkRead(read);
       },
@@ -70,6 +74,7 @@ export function readResponse(bytes: Buffer, options: ReadOptions = {}): ReadResp
     taken,
     persistent: reader.persistent,
     verbatim,
+    lasts,
     keepAliveMs: reader.keepAliveMs,
     keepAliveMax: reader.keepAliveMax,
     calls,
