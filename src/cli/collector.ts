@@ -54,7 +54,7 @@ const helperless = [
  */
 function boundYoung(collector: Collector, former?: number): void {
   const bytes = collector.youngBytes();
-  const factor = bytes >= mostYoungBytes ? 1 : Math.max(2, Math.floor(mostYoungBytes / bytes));
+  const factor = Math.max(1, Math.floor(mostYoungBytes / bytes));
   if (factor !== former) collector.setFlag(`--semi-space-growth-factor=${factor}`);
   collector.later(lookMs, () => boundYoung(collector, factor));
 }

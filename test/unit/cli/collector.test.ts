@@ -27,6 +27,10 @@ describe('the garbage collector’s set-up', () => {
     expect(flags.at(-1)).toBe('--semi-space-growth-factor=1');
   });
 
+  it('lets none grow that one step would take past the bound', () => {
+    expect(setUp(4, [12]).flags.at(-1)).toBe('--semi-space-growth-factor=1');
+  });
+
   it('lets it grow again after V8 made it small', () => {
     const { flags, looks } = setUp(4, [16, 1, 1, 16]);
     expect(flags.at(-1)).toBe('--semi-space-growth-factor=1');
