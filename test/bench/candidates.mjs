@@ -16,6 +16,7 @@ import { ask, pinned, startProcess, waitForPort } from './processes.mjs';
  * @property {() => string | undefined} missing
  * @property {(place: Place) => string[]} [command]
  * @property {(place: Place) => Record<string, string>} [env]
+ * @property {boolean} [compiled] before it runs: one round of warming is enough
  * @property {(place: Place) => string[]} [collector] takes its telemetry; on the load's core, so that its own cost isn't the proxy's
  * @property {() => string} version
  */
@@ -89,6 +90,7 @@ function warmlaneFlags(place) {
 function nginxWith(name, template) {
   return {
     name,
+    compiled: true,
     missing: () => unless(nginx(), 'nginx is not installed: no ratio to it can be given'),
     command: (place) => [nginx() ?? '', '-e', 'stderr', '-p', place.folder, '-c', writeNginxConfig(place, template)],
     version: () => versionOf([nginx() ?? '', '-v']).replace('nginx version: ', ''),
@@ -148,6 +150,7 @@ export const candidates = [
   },
   {
     name: 'smg',
+    compiled: true,
     missing: () => unless(smg(), 'smg is neither on PATH nor named by WARMLANE_BENCH_SMG'),
     command: (place) => [
       smg() ?? '',
@@ -162,6 +165,7 @@ export const candidates = [
   },
   {
     name: 'vllm-router',
+    compiled: true,
     missing: () => unless(vllmRouter(), 'vllm-router is neither on PATH nor named by WARMLANE_BENCH_VLLM_ROUTER'),
     command: (place) => [
       vllmRouter() ?? '',

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { candidates, startProxy } from './candidates.mjs';
 import { foreignShare, measure } from './measure.mjs';
 import { assertPortsFree } from './processes.mjs';
-import { candidatesFor, warmingLoads, warmUpLoad } from './scenarios.mjs';
+import { candidatesFor, warmingLoads, warmUpLoad, watchedLoads } from './scenarios.mjs';
 import { warmUntilLevel } from './warming.mjs';
 
 /** @typedef {import('./candidates.mjs').Candidate} Candidate */
@@ -43,14 +43,14 @@ function measureOn(bench, scenario, load, proxy) {
   });
 }
 
-/** One round. @param {Bench} bench @param {{ port: number, pids: number[] }} proxy @returns {Promise<number>} CPU of a short and a streamed answer together, µs */
+/** One round. @param {Bench} bench @param {{ port: number, pids: number[] }} proxy @returns {Promise<number[]>} CPU per short and per streamed answer, µs */
 async function warmOnce(bench, proxy) {
   const costs = [];
   for (const load of warmingLoads) {
     const { proxyCpuMicros, openAnswers, closedAnswers } = await warmBy(bench, load, proxy);
     costs.push(proxyCpuMicros / Math.max(1, openAnswers + closedAnswers));
   }
-  return (costs[0] ?? 0) + (costs[1] ?? 0);
+  return costs.slice(0, watchedLoads);
 }
 
 /** @param {Bench} bench @param {Record<string, number>} load @param {{ port: number, pids: number[] }} proxy */
@@ -92,14 +92,16 @@ async function startKept(bench, present, out) {
   /** @type {Map<string, import('./candidates.mjs').Proxy>} */
   const kept = new Map();
   for (const candidate of present.filter(({ command }) => command !== undefined)) {
+    if (out.isLate()) break;
     const place = placeOf(bench, candidate.name, false);
     await assertPortsFree([place.port, place.adminPort, place.collectorPort]);
     try {
       const proxy = await startProxy(candidate, place, bench.cores);
       kept.set(candidate.name, proxy);
       const at = { port: place.port, pids: proxy.pids() };
-      const costs = await warmUntilLevel(bench.options.warmingRounds, () => warmOnce(bench, at));
-      out.warmed(candidate.name, costs);
+      // What isn't compiled as it runs only opens its connections.
+      const rounds = candidate.compiled === true ? 1 : bench.options.warmingRounds;
+      out.warmed(candidate.name, await warmUntilLevel(rounds, () => warmOnce(bench, at)));
     } catch (error) {
       out.fail(`start ${candidate.name}, ${error instanceof Error ? error.message : String(error)}`);
     }
@@ -131,7 +133,7 @@ async function runUndisturbed(bench, run, isLate) {
 }
 
 /**
- * @typedef {{ add: (row: Row) => void, warmed: (candidate: string, costs: number[]) => void, fail: (what: string) => void, isLate: () => boolean }} Out
+ * @typedef {{ add: (row: Row) => void, warmed: (candidate: string, rounds: (readonly number[])[]) => void, fail: (what: string) => void, isLate: () => boolean }} Out
  * @typedef {{ chosen: Scenario[], present: Candidate[] }} Plan
  */
 

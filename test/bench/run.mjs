@@ -24,7 +24,7 @@ import { describeRow, renderSummary, show } from './summary.mjs';
 const benchFolder = import.meta.dirname;
 const rootFolder = join(benchFolder, '../..');
 const forms = {
-  short: { repetitions: 3, seconds: 2.5, warmup: 0.7, limitMinutes: 5, retries: 1, warmingRounds: 3 },
+  short: { repetitions: 3, seconds: 2.2, warmup: 0.5, limitMinutes: 5, retries: 1, warmingRounds: 3 },
   long: { repetitions: 5, seconds: 5, warmup: 1, limitMinutes: 120, retries: 2, warmingRounds: 16 },
 };
 
@@ -103,18 +103,21 @@ function describeRun(options, present) {
   };
 }
 
-/** @typedef {{ candidate: string, costs: number[] }} Warming */
+/** @typedef {{ candidate: string, rounds: (readonly number[])[] }} Warming */
 
 /** What short and streamed answers cost in the first round of warming and in the last. @param {Warming[]} warmings */
 function describeWarmings(warmings) {
   const names = [...new Set(warmings.map(({ candidate }) => candidate))];
   const parts = names.map((name) => {
-    const own = warmings.filter(({ candidate }) => candidate === name).map(({ costs }) => costs);
-    const middle = (/** @type {(costs: number[]) => number} */ figure) => Math.round(median(own.map(figure)));
-    const rounds = middle(({ length }) => length);
-    return `${name} ${middle((costs) => costs[0] ?? 0)} → ${middle((costs) => costs.at(-1) ?? 0)} in ${rounds} rounds`;
+    const own = warmings.filter(({ candidate }) => candidate === name).map(({ rounds }) => rounds);
+    const middle = (/** @type {(rounds: (readonly number[])[]) => number} */ figure) =>
+      Math.round(median(own.map(figure)));
+    const kinds = [0, 1].map(
+      (kind) => `${middle((rounds) => rounds[0]?.[kind] ?? 0)} → ${middle((rounds) => rounds.at(-1)?.[kind] ?? 0)}`,
+    );
+    return `${name} ${kinds.join(', ')} in ${middle(({ length }) => length)} rounds`;
   });
-  return `Warmed before measuring, µs of CPU per answer in the first and last round: ${parts.join(' · ')}`;
+  return `Warmed before measuring, µs of CPU per short and per streamed answer in the first and last round: ${parts.join(' · ')}`;
 }
 
 /** Others took more than half a core through most of the runs: nothing can be judged, unless the bench went first. @param {Row[]} rows */
@@ -171,10 +174,12 @@ async function runBench(options, programs, folder) {
       appendFileSync(`${stem}.jsonl`, `${JSON.stringify({ at: new Date().toISOString(), ...row })}\n`);
       say(describeRow(row));
     },
-    warmed: (/** @type {string} */ candidate, /** @type {number[]} */ costs) => {
-      appendFileSync(`${stem}.jsonl`, `${JSON.stringify({ warmed: candidate, cpuMicrosPerAnswer: costs })}\n`);
-      warmings.push({ candidate, costs });
-      say(`warmed ${candidate}: ${costs.map((cost) => Math.round(cost)).join(' ')} µs CPU/answer`);
+    warmed: (/** @type {string} */ candidate, /** @type {(readonly number[])[]} */ rounds) => {
+      const told = { warmed: candidate, cpuMicrosPerShortAndStreamed: rounds };
+      appendFileSync(`${stem}.jsonl`, `${JSON.stringify(told)}\n`);
+      warmings.push({ candidate, rounds });
+      const shown = rounds.map((costs) => costs.map((cost) => Math.round(cost)).join('/'));
+      say(`warmed ${candidate}: ${shown.join(' ')} µs CPU per short/streamed answer`);
     },
     fail: (/** @type {string} */ what) => {
       failures.push(what);

@@ -13,6 +13,7 @@
  * @property {readonly string[]} candidates
  * @property {readonly ('short' | 'long')[]} forms
  * @property {boolean} [directInShort] the short form needs `direct` here, since a goal speaks of added latency
+ * @property {boolean} [plainInShort] the short form needs `nginx-plain` here, since a guarded goal speaks of it
  * @property {boolean} [fresh] each run gets a proxy of its own, just started
  * @property {number} [windowSeconds] fixed, whatever the form says
  */
@@ -115,6 +116,7 @@ export const scenarios = [
     load: { 'open-rate': 40, 'open-bytes': large, ramp: 0 },
     candidates: ['direct', ...proxies, 'nginx-plain', ...peers],
     forms: ['short', 'long'],
+    plainInShort: true,
   },
   {
     name: 'bodies-beside',
@@ -154,7 +156,9 @@ export function candidatesFor(scenario, form) {
   if (form === 'long') return scenario.candidates;
   return scenario.candidates.filter(
     (name) =>
-      ['nginx', 'nginx-plain', 'warmlane'].includes(name) || (name === 'direct' && scenario.directInShort === true),
+      ['nginx', 'warmlane'].includes(name) ||
+      (name === 'nginx-plain' && scenario.plainInShort === true) ||
+      (name === 'direct' && scenario.directInShort === true),
   );
 }
 
@@ -170,3 +174,5 @@ export const warmingLoads = [
   { 'open-rate': 400, 'open-tokens': 4, ramp: 0, warmup: 0.1, seconds: 3 },
   { 'open-rate': 60, 'open-bytes': large, ramp: 0, warmup: 0.1, seconds: 1 },
 ];
+/** The first so many of them. */
+export const watchedLoads = 2;

@@ -26,12 +26,15 @@ export function isWarm(costs) {
 }
 
 /**
+ * Each kind of answer must be level: of two that cost very differently, a sum would hear one only.
  * @param {number} mostRounds
- * @param {() => Promise<number>} round runs one and tells its CPU per answer
- * @returns {Promise<number[]>} what each round took
+ * @param {() => Promise<readonly number[]>} round runs one and tells its CPU per answer, for each kind of answer
+ * @returns {Promise<(readonly number[])[]>} what each round took
  */
 export async function warmUntilLevel(mostRounds, round) {
-  const costs = [];
-  while (costs.length < mostRounds && !isWarm(costs)) costs.push(await round());
-  return costs;
+  /** @type {(readonly number[])[]} */
+  const rounds = [];
+  const level = () => (rounds[0] ?? []).every((_, kind) => isWarm(rounds.map((costs) => costs[kind] ?? 0)));
+  while (rounds.length < mostRounds && (rounds.length === 0 || !level())) rounds.push(await round());
+  return rounds;
 }

@@ -4,6 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { endedStatuses } from '../../src/batch/batch.ts';
 import type { BatchStoreSettings } from '../../src/batch/settings.ts';
 import { createBatchStore } from '../../src/batch/store/create-batch-store.ts';
 import type { BatchStore, Lease } from '../../src/batch/store/port.ts';
@@ -131,11 +132,12 @@ async function expectKept(store: BatchStore, acknowledged: ReadonlySet<number>, 
 
 /**
  * What a killed process had handed to the database may still be done there, so that a first look can come too early: it is
- * decided once the batch has ended, or is ours, which shuts the other out.
+ * decided once the batch has ended, in whatever way, or is ours, which shuts the other out.
  */
 async function leaseUnlessEnded(store: BatchStore): Promise<Lease | undefined> {
   for (;;) {
-    if ((await store.batch('anna', 'batch_1'))?.status === 'completed') return undefined;
+    const status = (await store.batch('anna', 'batch_1'))?.status;
+    if (status === undefined || endedStatuses.has(status)) return undefined;
     const [taken] = await store.lease({ owner: 'test', ttlMs: 60_000, max: 1 });
     if (taken !== undefined) return taken.lease;
     await sleep(10);
